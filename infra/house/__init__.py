@@ -1,0 +1,1 @@
+"""The house's own tools: system check, environments, locks, tracked files. Standard library and sh only."""
