@@ -1,0 +1,25 @@
+"""Keys and checks that every table shares."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import models
+
+
+class UuidV7(models.Func):
+    """PostgreSQL 18's `uuidv7()`: time-ordered, made by the database."""
+
+    function = "uuidv7"
+    template = "%(function)s()"
+    output_field = models.UUIDField()
+
+
+class UuidKey(models.UUIDField):
+    """Primary key made by the database; an identifier, never a permission."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        kwargs.setdefault("primary_key", True)
+        kwargs.setdefault("db_default", UuidV7())
+        kwargs.setdefault("editable", False)
+        super().__init__(**kwargs)

@@ -1,0 +1,122 @@
+"""
+Settings of the farm, read from the environment.
+
+`make up` sets every variable; an operator who brings own services sets `FARM_DATABASE_URL`, `FARM_BROKER_URL` and
+`FARM_STORAGE_URL`. The same code runs everywhere: a default is another adapter, never an `if DEBUG`.
+"""
+
+import logging
+import sys
+from pathlib import Path
+
+import environ
+
+env = environ.Env()
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+DATA_DIR = Path(env.str("FARM_DATA", default=str(BASE_DIR / "var")))
+
+SECRET_KEY = env.str("FARM_SECRET_KEY")
+DEBUG = False
+FARM_URL = env.str("FARM_URL", default="http://127.0.0.1:8780")
+ALLOWED_HOSTS = env.list("FARM_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
+
+# Processes log in as `farm`; only `migrate` and the tests log in as the owner of the tables.
+MIGRATING = len(sys.argv) > 1 and sys.argv[1] in {"migrate", "makemigrations", "sqlmigrate", "check", "spectacular"}
+_database_url = "FARM_DATABASE_OWNER_URL" if MIGRATING and "FARM_DATABASE_OWNER_URL" in env else "FARM_DATABASE_URL"
+DATABASES = {
+    "default": env.db_url(_database_url)
+    | {
+        "ENGINE": "django.db.backends.postgresql",
+        "ATOMIC_REQUESTS": True,
+        "CONN_MAX_AGE": 60,
+        "CONN_HEALTH_CHECKS": True,
+        "OPTIONS": {"connect_timeout": 5, "options": "-c statement_timeout=30s -c lock_timeout=10s"},
+    }
+}
+FARM_DATABASE_OWNER_URL = env.str("FARM_DATABASE_OWNER_URL", default="")
+FARM_BROKER_URL = env.str("FARM_BROKER_URL")
+FARM_WORKER_BROKER_URL = env.str("FARM_WORKER_BROKER_URL", default=FARM_BROKER_URL)
+FARM_STORAGE_URL = env.str("FARM_STORAGE_URL", default=f"file://{DATA_DIR / 'store'}")
+FARM_AGENT_PYTHON = env.str("FARM_AGENT_PYTHON", default=str(BASE_DIR / ".venvs/agent/bin/python"))
+FARM_RENDERER_PYTHON = env.str("FARM_RENDERER_PYTHON", default=str(BASE_DIR / ".venvs/renderer/bin/python"))
+FARM_BLENDER = env.str("FARM_BLENDER", default="")
+FARM_TRUST_SCENES = env.bool("FARM_TRUST_SCENES", default=False)
+
+INSTALLED_APPS = [
+    "django.contrib.contenttypes",
+    "django.contrib.auth",
+    "django.contrib.sessions",
+    "django.contrib.staticfiles",
+    "rest_framework",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "farm.core",
+    "farm.studios",
+    "farm.billing",
+    "farm.scenes",
+    "farm.fleet",
+    "farm.jobs",
+    "farm.dispatch",
+    "farm.results",
+]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "farm.core.problems.ProblemMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "farm.studios.tenancy.TenantMiddleware",
+]
+ROOT_URLCONF = "farm.urls"
+APPEND_SLASH = False
+WSGI_APPLICATION = "farm.wsgi.application"
+TEMPLATES = [{"BACKEND": "django.template.backends.django.DjangoTemplates", "APP_DIRS": True}]
+AUTH_USER_MODEL = "studios.User"
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.Argon2PasswordHasher"]
+SECURE_CONTENT_TYPE_NOSNIFF = True
+DATA_UPLOAD_MAX_MEMORY_SIZE = 32 * 1024 * 1024  # a manifest of 100,000 files
+
+STATIC_URL = "/static/"
+STATIC_ROOT = DATA_DIR / "static"
+WHITENOISE_USE_FINDERS = True
+
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_TZ = True
+USE_I18N = False
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": ["farm.studios.authentication.TokenAuthentication"],
+    "DEFAULT_PERMISSION_CLASSES": ["farm.studios.authentication.HasScope"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_SCHEMA_CLASS": "farm.core.schema.Schema",
+    "EXCEPTION_HANDLER": "farm.core.problems.answer",
+    "UNAUTHENTICATED_USER": None,
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Farmhand",
+    "VERSION": "1.0.0",
+    "DESCRIPTION": "Upload scenes, render them on the farm, see what it costs.",
+    "OAS_VERSION": "3.1.1",
+    "COMPONENT_SPLIT_REQUEST": True,
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
+    "SERVE_AUTHENTICATION": [],
+}
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": "INFO"},
+    "loggers": {"django.request": {"level": "ERROR"}},
+}
+logging.captureWarnings(True)

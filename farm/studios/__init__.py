@@ -1,0 +1,1 @@
+"""Users, studios, projects, members and their roles, API tokens, the audit log."""

@@ -1,0 +1,135 @@
+"""`/api/v1/me`, `/projects`, `/tokens`."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.urls import path
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from farm.core.errors import NotFound
+from farm.core.pages import page, page_schema
+from farm.core.views import ApiView, once
+from farm.studios import services
+from farm.studios.models import ApiToken, Project
+from farm.studios.roles import Scope
+
+
+class MeSerializer(serializers.Serializer[Any]):
+    """Who the token acts for."""
+
+    user = serializers.EmailField()
+    studio = serializers.CharField()
+    studio_id = serializers.UUIDField()
+    currency = serializers.CharField()
+    scopes = serializers.ListField(child=serializers.CharField())
+
+
+class ProjectSerializer(serializers.ModelSerializer[Project]):
+    """A show or commission."""
+
+    class Meta:
+        model = Project
+        fields = ["id", "name", "region", "is_paused", "created_at"]
+        read_only_fields = ["is_paused"]
+        extra_kwargs = {"region": {"default": "local"}}  # noqa: RUF012  (DRF reads it so)
+
+
+class TokenSerializer(serializers.ModelSerializer[ApiToken]):
+    """A credential; its text is shown once, when it is made."""
+
+    class Meta:
+        model = ApiToken
+        fields = ["id", "name", "prefix", "scopes", "created_at", "expires_at", "last_used_at", "revoked_at"]
+
+
+class NewTokenSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField(max_length=200)
+    scopes = serializers.ListField(child=serializers.ChoiceField(choices=list(Scope)), min_length=1)
+    days = serializers.IntegerField(min_value=1, max_value=services.MAX_TOKEN_DAYS, default=90)
+
+
+class IssuedTokenSerializer(serializers.Serializer[Any]):
+    token = serializers.CharField(help_text="Shown this once; the farm keeps only a digest.")
+    details = TokenSerializer()
+
+
+class MeView(ApiView):
+    """The caller."""
+
+    scopes = {"GET": Scope.STUDIO_READ}
+
+    @extend_schema(responses=MeSerializer, operation_id="me")
+    def get(self, request: Request) -> Response:
+        caller = request.auth
+        return Response(
+            {
+                "user": caller.user.email,
+                "studio": caller.studio.name,
+                "studio_id": caller.studio.id,
+                "currency": caller.studio.currency,
+                "scopes": sorted(caller.scopes),
+            }
+        )
+
+
+class ProjectsView(ApiView):
+    """The studio's projects."""
+
+    scopes = {"GET": Scope.STUDIO_READ, "POST": Scope.STUDIO_WRITE}
+
+    @extend_schema(responses=page_schema(ProjectSerializer), operation_id="projects_list")
+    def get(self, request: Request) -> Response:
+        return page(request, Project.objects.all(), ProjectSerializer, filters={"name": lambda rows, v: rows.filter(name__iexact=v)})
+
+    @extend_schema(request=ProjectSerializer, responses={201: ProjectSerializer}, operation_id="projects_create")
+    def post(self, request: Request) -> Response:
+        wish = self.parse(request, ProjectSerializer)
+        return once(
+            request,
+            lambda: Response(ProjectSerializer(services.create_project(request.auth, **wish)).data, status=201),
+        )
+
+
+class TokensView(ApiView):
+    """The studio's API tokens."""
+
+    scopes = {"GET": Scope.STUDIO_READ, "POST": Scope.STUDIO_WRITE}
+
+    @extend_schema(responses=page_schema(TokenSerializer), operation_id="tokens_list")
+    def get(self, request: Request) -> Response:
+        return page(request, ApiToken.objects.all(), TokenSerializer)
+
+    @extend_schema(request=NewTokenSerializer, responses={201: IssuedTokenSerializer}, operation_id="tokens_create")
+    def post(self, request: Request) -> Response:
+        wish = self.parse(request, NewTokenSerializer)
+        token, text = services.issue_own_token(request.auth, now=timezone.now(), **wish)
+        return Response({"token": text, "details": TokenSerializer(token).data}, status=201)
+
+
+class TokenView(ApiView):
+    """One API token."""
+
+    scopes = {"DELETE": Scope.STUDIO_WRITE}
+
+    @extend_schema(responses={204: None}, operation_id="tokens_revoke")
+    def delete(self, request: Request, token_id: UUID) -> Response:
+        """Revoke the token at once."""
+        token = ApiToken.objects.filter(pk=token_id).first()
+        if token is None:
+            raise NotFound(what="token", id=token_id)
+        services.revoke_token(request.auth, token, now=timezone.now())
+        return Response(status=204)
+
+
+urls = [
+    path("me", MeView.as_view()),
+    path("projects", ProjectsView.as_view()),
+    path("tokens", TokensView.as_view()),
+    path("tokens/<uuid:token_id>", TokenView.as_view()),
+]

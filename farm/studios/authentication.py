@@ -1,0 +1,119 @@
+"""Who is asking: bearer tokens, and the scopes a view needs."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db import connection
+from django.http import HttpRequest
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from rest_framework.authentication import BaseAuthentication
+from rest_framework.exceptions import AuthenticationFailed, PermissionDenied
+from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
+
+from farm.studios.models import Studio, User
+from farm.studios.roles import Role, Scope, effective_scopes
+
+TOKEN_PREFIX = "fh_"  # noqa: S105  (what every token begins with, so that secret scanners know one)
+LAST_USED_RESOLUTION = timedelta(minutes=1)
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who a request acts for: one user, in one studio, with these scopes."""
+
+    user: User
+    studio: Studio
+    scopes: frozenset[Scope]
+    token: UUID | None
+    address: str | None
+
+
+def new_token() -> tuple[str, str, str]:
+    """Make a token: the text to show once, its recognisable prefix, and the digest to store."""
+    text = TOKEN_PREFIX + secrets.token_urlsafe(32)
+    return text, text[:9], token_digest(text)
+
+
+def token_digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+_FIND = """
+SELECT t.id, t.scopes, t.last_used_at, m.role,
+       u.id, u.email, u.name, u.is_operator, s.id, s.name, s.currency, s.zone
+  FROM studios_apitoken t
+  JOIN studios_user u ON u.id = t.user_id AND u.is_active
+  JOIN studios_studio s ON s.id = t.studio_id
+  JOIN studios_membership m ON m.studio_id = t.studio_id AND m.user_id = t.user_id
+ WHERE t.digest = %s AND t.revoked_at IS NULL AND t.expires_at > %s
+"""
+
+
+def caller_of(request: HttpRequest, *, now: datetime) -> Caller | None:
+    """
+    Find out who is asking by the request's bearer token; None when there is none.
+
+    :raises AuthenticationFailed: the token is unknown, expired or revoked, or its owner no longer a member
+    """
+    kind, _, text = request.headers.get("Authorization", "").partition(" ")
+    if not kind:
+        return None
+    if kind.lower() != "bearer" or not text.strip():
+        raise AuthenticationFailed("Send the token as 'Authorization: Bearer <token>'.")
+    with connection.cursor() as cursor:
+        cursor.execute(_FIND, [token_digest(text.strip()), now])
+        row = cursor.fetchone()
+        if row is None:
+            raise AuthenticationFailed("This token is unknown, expired or revoked. Make a new one and log in again.")
+        token, scopes, last_used, role = row[:4]
+        if last_used is None or now - last_used > LAST_USED_RESOLUTION:
+            cursor.execute("UPDATE studios_apitoken SET last_used_at = %s WHERE id = %s", [now, token])
+    user = User(id=row[4], email=row[5], name=row[6], is_operator=row[7])
+    studio = Studio(id=row[8], name=row[9], currency=row[10], zone=row[11])
+    return Caller(user, studio, effective_scopes(Role(role), scopes), token, request.META.get("REMOTE_ADDR"))
+
+
+class TokenAuthentication(BaseAuthentication):
+    """Takes the caller that the tenant middleware found."""
+
+    def authenticate(self, request: Request) -> tuple[Any, Caller] | None:
+        failure = getattr(request._request, "farm_refusal", None)
+        if failure is not None:
+            raise failure
+        caller: Caller | None = getattr(request._request, "caller", None)
+        return (caller.user, caller) if caller else None
+
+    def authenticate_header(self, request: Request) -> str:
+        return "Bearer"
+
+
+class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+    """How the OpenAPI document names it."""
+
+    target_class = "farm.studios.authentication.TokenAuthentication"
+    name = "token"
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
+        return {"type": "http", "scheme": "bearer", "description": "An API token of a studio."}
+
+
+class HasScope(BasePermission):
+    """A view says `scopes = {"GET": Scope.JOBS_READ, …}`; a method without a scope is refused to everybody."""
+
+    def has_permission(self, request: Request, view: Any) -> bool:
+        caller = request.auth
+        if caller is None:
+            return False
+        needed = getattr(view, "scopes", {}).get(request.method)
+        if needed is None or needed not in caller.scopes:
+            raise PermissionDenied(f"This needs the scope {needed}, which your token or your role in the studio lacks.")
+        return True
+
+

@@ -1,0 +1,45 @@
+"""Open the first studio with its owner and a project, and print an API token."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from django.core.management.base import BaseCommand
+from django.utils import timezone
+
+from farm.studios import services
+from farm.studios.models import Project
+from farm.studios.roles import Scope
+
+
+class Command(BaseCommand):
+    help = "Open a studio with its owner and a project, and print an API token for it. Asked again, it makes a new token."
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--studio", default="Demo Studio")
+        parser.add_argument("--email", default="owner@example.com")
+        parser.add_argument("--currency", default="USD")
+        parser.add_argument("--zone", default="UTC")
+        parser.add_argument("--project", default="Demo")
+        parser.add_argument("--days", type=int, default=90, help="life of the token")
+        parser.add_argument("--json", action="store_true", dest="as_json")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        studio, user = services.open_studio(
+            name=options["studio"], currency=options["currency"], zone=options["zone"], email=options["email"], is_operator=True
+        )
+        project = Project.objects.filter(studio=studio, name__iexact=options["project"]).first() or Project.objects.create(
+            studio=studio, name=options["project"]
+        )
+        _, text = services.issue_token(
+            studio=studio, user=user, name="bootstrap", scopes=[str(s) for s in Scope], days=options["days"], now=timezone.now()
+        )
+        shown = {"studio": studio.name, "project": project.name, "user": user.email, "token": text}
+        if options["as_json"]:
+            self.stdout.write(json.dumps(shown))
+            return
+        for name, value in shown.items():
+            self.stdout.write(f"{name:8} {value}")
+        self.stdout.write("The token is shown this once. Use it with: farmhand login")

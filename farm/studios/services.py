@@ -1,0 +1,104 @@
+"""What happens to studios, their members, projects and tokens."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db import IntegrityError, transaction
+
+from farm.core.errors import Invalid, Refusal
+from farm.studios.authentication import Caller, new_token
+from farm.studios.models import ApiToken, AuditRow, Membership, Project, Studio, User
+from farm.studios.roles import Role, Scope
+
+MAX_TOKEN_DAYS = 366
+
+
+class NameTaken(Refusal):
+    """There is already a {what} called {name!r} in this studio. Choose another name."""
+
+    code = "name-taken"
+
+
+class ScopeTooWide(Refusal):
+    """You cannot grant {scopes}: your own token or role lacks it."""
+
+    code = "scope-too-wide"
+    status = 403
+
+
+def audit(caller: Caller, act: str, *, subject: UUID | None = None, **params: Any) -> None:
+    """Write who did what, in the transaction of the act."""
+    AuditRow.objects.create(
+        studio_id=caller.studio.id, user_id=caller.user.id, token_id=caller.token, act=act, subject=subject, params=params, address=caller.address
+    )
+
+
+def create_project(caller: Caller, *, name: str, region: str) -> Project:
+    """
+    Make a project of the caller's studio.
+
+    :raises NameTaken: the studio has a project of this name
+    """
+    try:
+        with transaction.atomic():
+            project = Project.objects.create(studio_id=caller.studio.id, name=name, region=region)
+    except IntegrityError:
+        raise NameTaken(what="project", name=name, field="name") from None
+    audit(caller, "project.created", subject=project.id, name=name)
+    return project
+
+
+def issue_token(*, studio: Studio, user: User, name: str, scopes: list[str], days: int, now: datetime) -> tuple[ApiToken, str]:
+    """
+    Make a token and give its text, which is shown once and stored nowhere.
+
+    :raises Invalid: an unknown scope, or a life longer than a year
+    """
+    unknown = set(scopes) - set(Scope)
+    if unknown:
+        raise Invalid("scopes", f"there is no scope {sorted(unknown)[0]!r}; known: {', '.join(Scope)}")
+    if not 1 <= days <= MAX_TOKEN_DAYS:
+        raise Invalid("days", f"{days} is not between 1 and {MAX_TOKEN_DAYS}")
+    text, prefix, digest = new_token()
+    token = ApiToken.objects.create(
+        studio=studio, user=user, name=name, prefix=prefix, digest=digest, scopes=scopes, expires_at=now + timedelta(days=days)
+    )
+    return token, text
+
+
+def issue_own_token(caller: Caller, *, name: str, scopes: list[str], days: int, now: datetime) -> tuple[ApiToken, str]:
+    """
+    Make a token for the caller, no wider than what the caller may do.
+
+    :raises ScopeTooWide: a scope the caller lacks
+    """
+    too_wide = (set(scopes) & set(Scope)) - set(caller.scopes)
+    if too_wide:
+        raise ScopeTooWide(scopes=", ".join(sorted(too_wide)), field="scopes")
+    token, text = issue_token(studio=caller.studio, user=caller.user, name=name, scopes=scopes, days=days, now=now)
+    audit(caller, "token.issued", subject=token.id, name=name, scopes=scopes)
+    return token, text
+
+
+def revoke_token(caller: Caller, token: ApiToken, *, now: datetime) -> None:
+    """End a token at once."""
+    ApiToken.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=now)
+    audit(caller, "token.revoked", subject=token.id)
+
+
+@transaction.atomic
+def open_studio(*, name: str, currency: str, zone: str, email: str, is_operator: bool) -> tuple[Studio, User]:
+    """
+    Open a studio with its owner; asked again, give the ones there are.
+
+    :raises Invalid: the currency is not an ISO 4217 code
+    """
+    if len(currency) != 3 or not currency.isascii() or not currency.isupper():
+        raise Invalid("currency", f"{currency!r} is not a currency code such as USD or EUR")
+    studio = Studio.objects.filter(name__iexact=name).first() or Studio.objects.create(name=name, currency=currency, zone=zone)
+    user = User.objects.filter(email__iexact=email).first() or User.objects.create_user(email, is_operator=is_operator)
+    Membership.objects.get_or_create(studio=studio, user=user, defaults={"role": Role.OWNER})
+    return studio, user

@@ -1,0 +1,40 @@
+"""A person's request becomes `farm_tenant`, bound to one studio, first thing in its transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from django.db import connection, transaction
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from rest_framework.exceptions import AuthenticationFailed
+
+from farm.studios.authentication import caller_of
+
+
+def become_tenant(studio: object) -> None:
+    """For the rest of this transaction: see and touch only this studio's rows."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT set_config('farm.studio', %s, true)", [str(studio)])
+        cursor.execute("SET LOCAL ROLE farm_tenant")
+
+
+class TenantMiddleware:
+    """Opens the transaction of a request to the public API, finds the caller, and becomes its tenant."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if not request.path.startswith("/api/v1/"):
+            return self.get_response(request)
+        with transaction.atomic():
+            try:
+                caller = caller_of(request, now=timezone.now())
+            except AuthenticationFailed as failure:
+                request.farm_refusal = failure  # type: ignore[attr-defined]  # answered by the view's authentication
+                caller = None
+            request.caller = caller  # type: ignore[attr-defined]
+            # Nobody in particular is a tenant too, of no studio: sees no row.
+            become_tenant(caller.studio.id if caller else "")
+            return self.get_response(request)

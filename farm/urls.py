@@ -1,0 +1,19 @@
+"""All addresses: each room serves its own resource below /api/v1; workers have their own door."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from django.urls import include, path
+from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
+
+from farm.core.views import health
+
+ROOMS = ("studios",)
+
+urlpatterns = [
+    path("healthz", health),
+    *(path("api/v1/", include(import_module(f"farm.{room}.api").urls)) for room in ROOMS),
+    path("api/openapi.json", SpectacularAPIView.as_view(), name="openapi"),
+    path("api/docs", SpectacularSwaggerView.as_view(url_name="openapi")),
+]
