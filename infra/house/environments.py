@@ -38,9 +38,10 @@ BOOT = Environment("boot", "boot")
 ENVIRONMENTS = {
     environment.name: environment
     for environment in (
+        BOOT,
         Environment("farm", "farm", local=("workers", "frontend/client")),
         Environment("agent", "agent", local=("workers",)),
-        Environment("renderer", "renderer-py{0}{1}".format(*sys.version_info)),
+        Environment("renderer", f"renderer-py{sys.version_info.major}{sys.version_info.minor}"),
         Environment("dev", "dev", local=("workers", "frontend/client")),
     )
 }
@@ -54,15 +55,19 @@ def made_from(environment: Environment) -> str:
     return f"{digest} {sys.version.split()[0]} {ROOT}\n"
 
 
+def stamp(environment: Environment) -> str:
+    """What the environment was made from; nothing if it is absent, broken or half made."""
+    path = environment.folder / STAMP
+    return path.read_text() if path.exists() and environment.python.exists() else ""
+
+
 def is_current(environment: Environment) -> bool:
-    stamp = environment.folder / STAMP
-    return stamp.exists() and environment.python.exists() and stamp.read_text() == made_from(environment)
+    return stamp(environment) == made_from(environment)
 
 
 def is_same_python(environment: Environment) -> bool:
     """Whether the folder can be kept and only its packages changed."""
-    stamp = environment.folder / STAMP
-    return stamp.exists() and environment.python.exists() and stamp.read_text().split()[1:] == made_from(environment).split()[1:]
+    return stamp(environment).split()[1:] == made_from(environment).split()[1:]
 
 
 def make_boot() -> None:
@@ -70,7 +75,15 @@ def make_boot() -> None:
     if BOOT.folder.exists():
         shutil.rmtree(BOOT.folder)
     venv.create(BOOT.folder, with_pip=True, symlinks=True)
-    pip = [BOOT.python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-warn-script-location"]
+    pip: list[str | Path] = [
+        BOOT.python,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-warn-script-location",
+    ]
     subprocess.run([*pip, "--require-hashes", "-r", ROOT / "requirements/boot.txt"], check=True)
 
 
@@ -88,8 +101,8 @@ def make(environment: Environment) -> None:
 
 
 def run_uv(*arguments: str | Path) -> None:
-    quiet = {"UV_PYTHON_DOWNLOADS": "never", "UV_NO_PROGRESS": "1", "UV_LINK_MODE": os.environ.get("UV_LINK_MODE", "hardlink")}
-    subprocess.run([UV, "--quiet", *arguments], check=True, env=os.environ | quiet)
+    settings = {"UV_PYTHON_DOWNLOADS": "never", "UV_NO_PROGRESS": "1"}
+    subprocess.run([UV, "--quiet", *arguments], check=True, env=os.environ | settings)
 
 
 def bring_up_to_date(environment: Environment) -> None:

@@ -73,7 +73,16 @@ def stale(locks: Sequence[Lock] = LOCKS) -> list[str]:
 
 def compile_lock(lock: Lock, *, upgrade: bool) -> None:
     """Resolve one lock for all platforms, with hashes and without naming where the packages came from."""
-    command = [UV, "pip", "compile", "--quiet", "--universal", "--generate-hashes", "--fork-strategy", "fewest"]
+    command: list[str | Path] = [
+        UV,
+        "pip",
+        "compile",
+        "--quiet",
+        "--universal",
+        "--generate-hashes",
+        "--fork-strategy",
+        "fewest",
+    ]
     command += ["--no-emit-index-url", "--no-emit-find-links", "--no-header", "--python-version", lock.python]
     command += ["--output-file", lock.path, *lock.projects]
     command += [f"--extra={extra}" for extra in lock.extras] + [f"--group={group}" for group in lock.groups]
