@@ -1,0 +1,1 @@
+"""Blobs, uploads, scene versions and their inspection reports."""
