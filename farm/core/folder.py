@@ -15,6 +15,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Collection, Iterator
@@ -45,6 +46,7 @@ _MAGIC = b"farmhand"
 _TRAILER = hashlib.sha256().digest_size + len(_MAGIC)
 _PARTS = ".parts"
 _INDEX = "index.json"
+_UPLOAD = re.compile(r"[0-9a-f]{16}-[0-9a-f]{32}")
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -156,16 +158,19 @@ class FolderStore:
     # --- uploads in parts
 
     def begin(self, key: str) -> str:
-        keys.checked(key)
-        upload = uuid.uuid4().hex
+        upload = f"{_short(keys.checked(key))}-{uuid.uuid4().hex}"
         with _room():
             folder = self._tmp() / upload
             folder.mkdir()
             _write_durably(folder / "key", key.encode())
-            target = self.root / "uploads" / upload
+            target = self._uploads(upload)
             target.parent.mkdir(parents=True, exist_ok=True)
             folder.rename(target)
         return upload
+
+    def unfinished(self, key: str) -> list[str]:
+        begun = [path for area in ("uploads", "sealed") for path in (self.root / area).glob(f"{_short(key)}-*")]
+        return [path.name for path in begun if _is_of_key(path, key)]
 
     def sign_part(
         self, key: str, upload: str, number: int, *, length: int, sha256: str, now: datetime
@@ -229,10 +234,10 @@ class FolderStore:
         return Path(folder, name).relative_to(self.root / "objects").as_posix()
 
     def _uploads(self, upload: str) -> Path:
-        return self.root / "uploads" / uuid.UUID(upload).hex
+        return self.root / "uploads" / _checked_upload(upload)
 
     def _sealed(self, upload: str) -> Path:
-        return self.root / "sealed" / uuid.UUID(upload).hex
+        return self.root / "sealed" / _checked_upload(upload)
 
     def _upload(self, key: str, upload: str) -> Path:
         return _of_key(self._uploads(upload), key)
@@ -378,12 +383,26 @@ def _measure(folder: Path) -> Stat:
 
 def _of_key(folder: Path, key: str) -> Path:
     """Give the folder if it is an upload to this key."""
-    try:
-        if (folder / "key").read_text() == key:
-            return folder
-    except FileNotFoundError:
-        pass
+    if _is_of_key(folder, key):
+        return folder
     raise NoSuchUpload
+
+
+def _is_of_key(folder: Path, key: str) -> bool:
+    try:
+        return (folder / "key").read_text() == key
+    except FileNotFoundError:
+        return False
+
+
+def _short(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()[:16]
+
+
+def _checked_upload(upload: str) -> str:
+    if not _UPLOAD.fullmatch(upload):
+        raise NoSuchUpload
+    return upload
 
 
 # --- the file system

@@ -16,22 +16,22 @@ class BadKey(ValueError):
         super().__init__((self.__doc__ or "").format(key=key))
 
 
-def blob(studio: UUID, digest: str) -> str:
+def blob_key(studio: UUID, digest: str) -> str:
     """Give the key of a file's content, stored once per studio."""
     return f"{studio_prefix(studio)}blob/{_digest(digest)}"
 
 
-def output(studio: UUID, attempt: UUID, digest: str) -> str:
+def output_key(studio: UUID, attempt: UUID, digest: str) -> str:
     """Give the key of a file that an attempt produced."""
     return f"{studio_prefix(studio)}output/{UUID(str(attempt))}/{_digest(digest)}"
 
 
-def log(studio: UUID, attempt: UUID, number: int) -> str:
+def log_key(studio: UUID, attempt: UUID, number: int) -> str:
     """Give the key of one numbered piece of an attempt's log."""
     return f"{studio_prefix(studio)}log/{UUID(str(attempt))}/{int(number)}"
 
 
-def delivery(studio: UUID, delivery: UUID, digest: str) -> str:
+def delivery_key(studio: UUID, delivery: UUID, digest: str) -> str:
     """Give the key of a file that a studio takes away: a stitched frame, a movie or a segment of one."""
     return f"{studio_prefix(studio)}delivery/{UUID(str(delivery))}/{_digest(digest)}"
 

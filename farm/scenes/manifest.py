@@ -26,21 +26,10 @@ MAX_SOURCE = 4096
 MAX_REFUSALS = 20
 MAX_WARNINGS = 100
 
-SYSTEM_FOLDERS = (
-    "bin",
-    "boot",
-    "dev",
-    "etc",
-    "lib",
-    "lib32",
-    "lib64",
-    "libx32",
-    "proc",
-    "run",
-    "sbin",
-    "sys",
-    "tmp",
-    "usr",
+# Where the sandbox has the system's files and its own; `workers.sandbox` refuses the same (a test compares them).
+RESERVED = frozenset(
+    {"bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "run", "sbin", "sys", "tmp", "usr", "var"}
+    | {"farmhand", "in", "made", "out", "scene"}
 )
 ARCHIVES = (".zip", ".7z", ".rar", ".tar", ".tgz", ".tbz2", ".txz", ".gz", ".bz2", ".xz", ".zst", ".lz4")
 
@@ -190,9 +179,9 @@ def _wrong_place(source: str) -> str:
         return "write an absolute source without '..'"
     if not segments:
         return "the root folder is no file"
-    if segments[0] in SYSTEM_FOLDERS:
+    if segments[0] in RESERVED:
         return (
-            f"it lies in /{segments[0]}, where the renderer's own system is; leave the source out, and make the path "
+            f"it lies in /{segments[0]}, which is the renderer's own there; leave the source out, and make the path "
             "relative in the scene, or keep the file elsewhere"
         )
     return ""

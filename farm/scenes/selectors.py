@@ -6,7 +6,8 @@ from uuid import UUID
 
 from django.db.models import BigIntegerField, Exists, F, OuterRef, Q, QuerySet, Subquery
 
-from farm.scenes.models import Blob, ManifestEntry, SceneVersion
+from farm.core.errors import NotFound
+from farm.scenes.models import Blob, ManifestEntry, Scene, SceneVersion
 from farm.scenes.moves import BlobState, VersionStatus
 from workers.protocol import ManifestFile
 
@@ -38,3 +39,32 @@ def is_complete(version_id: UUID) -> bool:
 def versions_without_report() -> QuerySet[SceneVersion]:
     """Give the whole versions that nobody has inspected yet, oldest first."""
     return SceneVersion.objects.filter(status=VersionStatus.WHOLE).order_by("pk")
+
+
+def scene_of(scene_id: UUID) -> Scene:
+    """
+    Find one of the caller's scenes.
+
+    :raises NotFound: there is none
+    """
+    scene = Scene.objects.filter(pk=scene_id).first()
+    if scene is None:
+        raise NotFound(what="scene", id=scene_id)
+    return scene
+
+
+def version_of(version_id: UUID) -> SceneVersion:
+    """
+    Find one of the caller's scene versions, without its report.
+
+    :raises NotFound: there is none
+    """
+    version = SceneVersion.objects.defer("report").filter(pk=version_id).first()
+    if version is None:
+        raise NotFound(what="scene version", id=version_id)
+    return version
+
+
+def latest_version(scene_id: UUID) -> SceneVersion | None:
+    """Give a scene's newest version, without its report."""
+    return SceneVersion.objects.defer("report").filter(scene_id=scene_id).order_by("-number").first()

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
 from django.db import IntegrityError, connection, transaction
-from django.db.models import Max
+from django.db.models import Exists, Max, OuterRef, QuerySet
 
 from farm.core import keys
-from farm.core.errors import Invalid, NotFound, Refusal, raise_all
+from farm.core.errors import Invalid, Refusal, raise_all
 from farm.core.events import emit
 from farm.core.moves import move_to
 from farm.core.storage import ContentDiffers, NoSuchUpload, Part, PartsMissing, Stat, store
@@ -25,12 +26,15 @@ from farm.studios.models import Project
 from farm.studios.services import NameTaken, audit
 from workers.protocol import PART_SIZE, SignedRequest, part_count, part_length
 
+logger = logging.getLogger(__name__)
+
 MAX_PARTS_AT_ONCE = 500
 MAX_DIGESTS_AT_ONCE = 500
+MAX_GARBAGE_AT_ONCE = 5_000
 
 
 class ManifestLies(Refusal):
-    """The manifest says {digest} has {claimed} bytes; that content has {actual}. Hash the file and make a new version."""
+    """The manifest says {digest} has {claimed} bytes; that content has {actual}. Hash the file, make a new version."""
 
     code = "manifest-lies"
     status = 422
@@ -208,7 +212,7 @@ def _needs_upload(blob: Blob, size: int) -> bool:
 
 def _begin_uploads(blobs: Sequence[Blob]) -> None:
     for blob in blobs:
-        blob.upload = store().begin(keys.blob(blob.studio_id, blob.digest))
+        blob.upload = store().begin(keys.blob_key(blob.studio_id, blob.digest))
     Blob.objects.bulk_update(blobs, ["upload"])
 
 
@@ -219,7 +223,7 @@ def _grant(wish: PartWish, blob: Blob, size: int, *, now: datetime) -> PartGrant
 
 
 def _sign(wish: PartWish, blob: Blob, size: int, length: int, *, now: datetime) -> SignedRequest:
-    key = keys.blob(blob.studio_id, blob.digest)
+    key = keys.blob_key(blob.studio_id, blob.digest)
     if size <= PART_SIZE:
         return store().sign_upload(key, length=length, sha256=wish.sha256, now=now)
     return store().sign_part(key, blob.upload, wish.number, length=length, sha256=wish.sha256, now=now)
@@ -234,7 +238,7 @@ def finished_parts(version: SceneVersion, digest: str, *, after: int, limit: int
     entry = ManifestEntry.objects.filter(version=version, blob__digest=digest).select_related("blob").first()
     if entry is None:
         raise NotOfThisVersion(field="digest", digest=digest)
-    blob, key = entry.blob, keys.blob(version.studio_id, digest)
+    blob, key = entry.blob, keys.blob_key(version.studio_id, digest)
     if blob.state == BlobState.THERE:
         return True, []
     if entry.size <= PART_SIZE:
@@ -295,7 +299,7 @@ def _lock_blobs(version: SceneVersion, sizes: dict[str, int], *, now: datetime) 
 
 def _verify(blob: Blob, size: int) -> Confirmation:
     """Compare what the store has with the digest and the claimed size; the blob's row in memory says what was found."""
-    key = keys.blob(blob.studio_id, blob.digest)
+    key = keys.blob_key(blob.studio_id, blob.digest)
     if blob.state != BlobState.THERE:
         # Asked first: an earlier completion may have been done and its answer lost.
         found = store().stat(key) or (_complete(blob, key, size) if size > PART_SIZE else None)
@@ -335,28 +339,63 @@ def _mismatch(digest: str, why: str) -> Confirmation:
     return Confirmation(digest=digest, answer="mismatch", why=why)
 
 
-# --- who asks
+# --- garbage
 
 
-def scene_of(scene_id: UUID) -> Scene:
+def abort_stale_uploads(*, before: datetime) -> int:
+    """Delete the parts of uploads that nobody went on with since a time."""
+    _forget_uploads(before)
+    going_on = Blob.objects.exclude(upload="").values_list("upload", flat=True)
+    return store().discard_stale(before, keep=set(going_on))
+
+
+@transaction.atomic
+def _forget_uploads(before: datetime) -> None:
+    """Take stale uploads from their blobs: from here nobody goes on with them."""
+    stale = Blob.objects.select_for_update(skip_locked=True).filter(touched_at__lt=before).exclude(upload="")
+    Blob.objects.filter(pk__in=[blob.pk for blob in stale]).update(upload="")
+
+
+def delete_unreferenced(*, before: datetime) -> int:
     """
-    Find one of the caller's scenes.
+    Delete blobs that no version lists and that nobody touched since a time; give how many.
 
-    :raises NotFound: there is none
+    A blob stops being there in a transaction of its own, before its bytes go: whatever fails in between, no row says
+    "there" of what is not.
     """
-    scene = Scene.objects.filter(pk=scene_id).first()
-    if scene is None:
-        raise NotFound(what="scene", id=scene_id)
-    return scene
+    deleted = 0
+    for blob in list(_unreferenced(before).order_by("touched_at").values_list("pk", flat=True)[:MAX_GARBAGE_AT_ONCE]):
+        try:
+            deleted += _withdraw(blob, before) and _delete(blob, before)
+        except OSError:  # one file that cannot be deleted does not keep the others; the next beat tries again
+            logger.exception("blob %s could not be deleted", blob)
+    return deleted
 
 
-def version_of(version_id: UUID) -> SceneVersion:
-    """
-    Find one of the caller's scene versions, without its report.
+def _unreferenced(before: datetime) -> QuerySet[Blob]:
+    listed = ManifestEntry.objects.filter(blob=OuterRef("pk"))
+    return Blob.objects.filter(~Exists(listed), touched_at__lt=before)
 
-    :raises NotFound: there is none
-    """
-    version = SceneVersion.objects.defer("report").filter(pk=version_id).first()
-    if version is None:
-        raise NotFound(what="scene version", id=version_id)
-    return version
+
+@transaction.atomic
+def _withdraw(blob: UUID, before: datetime) -> bool:
+    """Stop promising a blob, if it is still unreferenced once its row is locked."""
+    locked = Blob.objects.select_for_update(skip_locked=True).filter(pk=blob, touched_at__lt=before).first()
+    if locked is None or not _unreferenced(before).filter(pk=blob).exists():
+        return False
+    Blob.objects.filter(pk=blob).update(state=BlobState.UPLOADING, size=None)
+    return True
+
+
+@transaction.atomic
+def _delete(blob: UUID, before: datetime) -> bool:
+    """Delete a withdrawn blob's bytes and row, holding the lock that whoever wants it must wait for."""
+    locked = Blob.objects.select_for_update(skip_locked=True).filter(pk=blob, state=BlobState.UPLOADING).first()
+    if locked is None or not _unreferenced(before).filter(pk=blob).exists():
+        return False
+    key = keys.blob_key(locked.studio_id, locked.digest)
+    store().delete(key)
+    if locked.upload:
+        store().abort(key, locked.upload)
+    locked.delete()
+    return True
