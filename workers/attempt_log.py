@@ -49,6 +49,11 @@ class AttemptLog:
                 self._tail_bytes -= gone
                 self._dropped_bytes += gone
 
+    @property
+    def is_empty(self) -> bool:
+        with self._lock:
+            return not (self._waiting or self._tail or self._chunk)
+
     def close(self) -> None:
         """Let the kept tail go out too."""
         with self._lock:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import shutil
 import threading
 import time
@@ -22,6 +21,7 @@ from workers.protocol import (
     decode,
     encode,
 )
+from workers.transfer import Parcel
 
 REMEMBERED = 1000
 
@@ -51,10 +51,11 @@ class Held:
         self.render_ms = 0
         self.peak_memory_mib = 0
         self.device = ""
+        self.is_finishing = False  # its log is sent by the finisher from now on
+        self.parcels: list[Parcel] = []  # what it sends, and sends again if the farm asks
         self.unsaved_end: End | None = None  # an end for which the disk had no room
         self._started: float | None = None
         self._stop: Stop | None = None
-        self._changed = threading.Condition()
 
     @property
     def id(self) -> str:
@@ -71,10 +72,8 @@ class Held:
 
     def order_stop(self, stop: Stop) -> None:
         """Ask whoever has the attempt to stop it; the first reason counts, unless the farm unlists it."""
-        with self._changed:
-            if self._stop is None or stop is UNLISTED:
-                self._stop = stop
-            self._changed.notify_all()
+        if self._stop is None or stop is UNLISTED:
+            self._stop = stop
 
     def start_clock(self) -> None:
         self.phase = Phase.RUNNING
@@ -123,7 +122,7 @@ class Attempts:
         self._held: dict[str, Held] = {}
         self._answered: deque[str] = deque(maxlen=REMEMBERED)
         self._lock = threading.Lock()
-        shutil.rmtree(folder, ignore_errors=True)  # an agent that starts is a new worker: nobody asks for these any more
+        shutil.rmtree(folder, ignore_errors=True)  # of an earlier worker: nobody asks for it
         folder.mkdir(parents=True)
         self._number = 0
 
@@ -160,10 +159,12 @@ class Attempts:
         held.progress = 1.0 if end.outcome is Outcome.SUCCEEDED else held.progress
         held.phase = Phase.ENDED
 
-    def reopen(self, held: Held) -> None:
-        """Take an end back: the farm wants its outputs sent again."""
+    def reopen(self, held: Held) -> End:
+        """Take an end back, because the farm wants its outputs sent again."""
+        end = self._read_end(held)
         held.unsaved_end = None
         held.phase = Phase.RUNNING
+        return end
 
     def forget(self, held: Held) -> None:
         """Drop an attempt and all it left on disk."""
@@ -180,11 +181,15 @@ class Attempts:
         report = held.report()
         if report.phase is not Phase.ENDED:
             return report
-        end = held.unsaved_end or decode(End, json.loads((held.folder / "end.json").read_text(encoding="utf-8")))
-        return dataclasses.replace(report, end=end)
+        return dataclasses.replace(report, end=self._read_end(held))
+
+    def _read_end(self, held: Held) -> End:
+        if held.unsaved_end is not None:
+            return held.unsaved_end
+        return decode(End, json.loads((held.folder / "end.json").read_text(encoding="utf-8")))
 
 
 def _write_whole(file: Path, text: str) -> None:
     fresh = file.with_suffix(".new")
     fresh.write_text(text, encoding="utf-8")
-    os.replace(fresh, file)
+    fresh.replace(file)

@@ -23,7 +23,7 @@ WINDOWS = re.compile(r"[A-Za-z]:[\\/]|\\\\")
 
 
 class CacheTooSmall(Exception):
-    """The scene needs {needed} MiB and the disk cache of this machine may hold {limit}. Give the agent a larger --cache-gib."""
+    """The scene needs {needed} MiB and the disk cache may hold {limit}. Give the agent a larger --cache-gib."""
 
     def __init__(self, *, needed: int, limit: int) -> None:
         super().__init__((self.__doc__ or "").format(needed=needed >> 20, limit=limit >> 20))
@@ -45,7 +45,7 @@ class Blob:
 
 @dataclasses.dataclass
 class Layout:
-    """A scene version on disk: `files` is what the sandbox shows as /scene, `sources` what it shows at absolute paths."""
+    """A scene version on disk: `files` is what is shown as /scene, `sources` what is shown at absolute paths."""
 
     folder: Path
     digests: frozenset[str]
@@ -154,7 +154,7 @@ class Cache:
         size = file.stat().st_size
         file.chmod(0o444)
         with self._lock:
-            os.replace(file, self.blobs / digest)
+            file.replace(self.blobs / digest)
             self._entries[digest] = Blob(size=size, used_at=time.monotonic(), is_verified=True)
 
     def lay_out(self, key: str, manifest: Sequence[ManifestFile]) -> Layout:
@@ -189,7 +189,7 @@ class Cache:
             target.parent.mkdir(parents=True, exist_ok=True)
             self._link(digest, target)
         except FileExistsError as error:
-            if not target.is_file() or not os.path.samefile(target, self.blobs / digest):
+            if not target.is_file() or not target.samefile(self.blobs / digest):
                 raise ManifestRefused(f"{path} is there twice") from error
         except NotADirectoryError as error:
             raise ManifestRefused(f"{path} lies below another file") from error
@@ -279,7 +279,8 @@ def _inside(path: str) -> PurePosixPath:
 
 def digest_file(file: Path) -> tuple[str, list[str], int]:
     """Read a file once and give its digest, the sums of its parts and its size."""
-    sums, size = [], 0
+    sums: list[str] = []
+    size = 0
     with file.open("rb") as content:
         while True:
             part = content.read(PART_SIZE)

@@ -13,6 +13,7 @@ DEVICE_LINE = "farmhand_device:"
 END_LINE = "farmhand_end:"
 NO_SPACE = "No space left on device"
 SENTENCE_LENGTH = 500
+MISTAKE = "The agent made a mistake; its own log has the details. The frame is rendered elsewhere."
 
 CLAIMABLE = frozenset(
     {

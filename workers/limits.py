@@ -1,4 +1,4 @@
-"""Limits on one process tree: memory and number of processes, by control group where one can be made, else by watching."""
+"""Limits on one process tree, memory above all: by control group where one can be made, else by watching."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Limits:
         return " && ".join([*joins, "ulimit -c 0", f"ulimit -n {OPEN_FILES}", f"ulimit -f {FILE_LIMIT_BYTES // 512}"])
 
     def pids(self, root: int) -> list[int]:
-        """List the processes of the tree, those that left its sessions and parents included where a group holds them."""
+        """List the processes of the tree; a group also knows those that left their session and parents."""
         if self._groups:
             with contextlib.suppress(OSError):
                 return [int(line) for line in (self._groups[0] / "cgroup.procs").read_text().split()]
@@ -88,15 +88,14 @@ class Limits:
 
     def kill(self) -> None:
         """Kill whatever is left in the groups."""
-        for group in self._groups[:1]:
-            for _ in range(50):
-                pids = self.pids(0)
-                if not pids:
-                    return
-                for pid in pids:
-                    with contextlib.suppress(OSError):
-                        os.kill(pid, signal.SIGKILL)
-                time.sleep(0.02)
+        for _ in range(50 if self._groups else 0):
+            pids = self.pids(0)
+            if not pids:
+                return
+            for pid in pids:
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.02)
 
     def close(self) -> None:
         """Remove the groups; their processes must be dead."""

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import OpenImageIO as oiio
+import OpenImageIO as oiio  # noqa: N813  everybody's name for it
 from PIL import Image
 
 from workers.protocol import Cause
@@ -342,7 +342,7 @@ class Canvas:
             grey = GREY_LINEAR if self._part.is_float else GREY_DISPLAY
             colours = colours + (1 - np.clip(pixels[:, :, -1:], 0, 1)) * grey
         if self._part.is_float:
-            colours = to_display(colours)
+            colours = to_display(np.asarray(colours, dtype=np.float32))
         shown = (np.clip(colours, 0, 1) * 255 + 0.5).astype(np.uint8)
         return np.repeat(shown, 3, axis=2) if shown.shape[2] == 1 else np.ascontiguousarray(shown)
 
@@ -390,7 +390,7 @@ def main() -> None:
             _say({"cause": Cause.BAD_OUTPUT, "sentence": str(error)})
         except OSError as error:
             _say({"cause": Cause.DISK_FULL if error.errno == 28 else Cause.AGENT_ERROR, "sentence": str(error)})
-        except Exception as error:  # noqa: BLE001  one strange file must not end the prover
+        except Exception as error:
             _say({"cause": Cause.BAD_OUTPUT, "sentence": f"it cannot be examined ({type(error).__name__}: {error})"})
 
 

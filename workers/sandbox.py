@@ -152,7 +152,7 @@ class Sandbox:
         self.limits.close()
 
 
-# The kernel's parent-death signal follows the thread that forked: one thread that lives as long as the agent starts all.
+# The kernel's parent-death signal follows the thread that forked: one that lives as long as the agent starts all.
 _starter = ThreadPoolExecutor(max_workers=1, thread_name_prefix="starter")
 
 
@@ -221,7 +221,7 @@ def _system() -> list[str]:
     for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32"):
         place = Path("/") / name
         if place.is_symlink():
-            words += ["--symlink", os.readlink(place), str(place)]
+            words += ["--symlink", str(place.readlink()), str(place)]
         elif place.is_dir():
             words += ["--ro-bind", str(place), str(place)]
     for name in ETC:

@@ -75,7 +75,7 @@ class Driver:
         """Carry out one order and say how it ended."""
         try:
             status = {"enter": self._enter, "run": self._run, "leave": self._leave}[order["do"]](order)
-        except Exception as error:  # noqa: BLE001  the agent shall hear of it, whatever it is
+        except Exception as error:
             self._channel.send("ended", state="error", exit_code=None, message=f"{type(error).__name__}: {error}")
         else:
             self._channel.send("ended", **status)
@@ -108,7 +108,10 @@ class Driver:
         return _SUCCESS
 
     def _run(self, order: Order) -> Mapping[str, Any]:
-        assert self._session is not None and self._script is not None
+        assert self._session is not None
+        assert self._script is not None
+        for folder in order["folders"]:
+            Path(folder).mkdir(parents=True, exist_ok=True)
         self._begin()
         self._session.run_task(
             step_script=self._script,

@@ -80,6 +80,7 @@ class SessionPipe:
         while not self._closed:
             with contextlib.suppress(queue.Full):
                 return self._answers.put(said, timeout=1)
+        return None
 
 
 def parse_answer(line: bytes) -> Said:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import os
 import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 
 class SecretUnreadable(Exception):
-    """The secret file {path} cannot be read: {why}. Give the file the farm wrote for this machine with --secret-file."""
+    """The secret file {path} cannot be read: {why}. Name the file the farm wrote for this machine."""
 
     def __init__(self, *, path: str, why: str) -> None:
         super().__init__((self.__doc__ or "").format(path=path, why=why))
@@ -110,4 +109,4 @@ def _read_secret(name: str) -> str:
 
 
 def _program(name: str | None) -> Path | None:
-    return Path(os.path.abspath(name)) if name else None
+    return Path(name).absolute() if name else None  # links stay: an environment's Python is one

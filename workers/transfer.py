@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import errno
 import hashlib
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
@@ -181,7 +179,7 @@ class Transfers:
         headers = {**grant.headers, **({"Range": f"bytes={have}-"} if have else {})}
         with self._store.stream(grant.method, self._address(grant), headers=headers) as answer:
             if answer.status_code in (401, 403):
-                raise GrantExpired()
+                raise GrantExpired
             if answer.status_code not in (200, 206):
                 raise _WrongContent(f"HTTP {answer.status_code}")
             goes_on = answer.status_code == 206 and have > 0
@@ -248,7 +246,9 @@ class Transfers:
             check()
             try:
                 body = _part_bytes(parcel, number)
-                answer = self._store.request(request.method, self._address(request), headers=request.headers, content=body)
+                answer = self._store.request(
+                    request.method, self._address(request), headers=request.headers, content=body
+                )
             except httpx.HTTPError as error:
                 why = f"{type(error).__name__}: {error}"
             else:
@@ -256,7 +256,7 @@ class Transfers:
                     return
                 why = f"HTTP {answer.status_code}"
                 if answer.status_code in (401, 403):
-                    raise GrantExpired()
+                    raise GrantExpired
                 if answer.status_code == 507:
                     raise OSError(errno.ENOSPC, "the store is full")
                 if answer.status_code in (400, 409, 412, 413, 422):
@@ -278,11 +278,11 @@ class Transfers:
 
     def _pause(self, seconds: float) -> None:
         if self._ended.wait(seconds):
-            raise Abandoned()
+            raise Abandoned
 
     def _check(self) -> None:
         if self._ended.is_set():
-            raise Abandoned()
+            raise Abandoned
 
     def _address(self, request: SignedRequest) -> str:
         return self._farm.farm + request.url if request.url.startswith("/") else request.url

@@ -1,0 +1,472 @@
+"""One slot: a thread that runs its attempts one after the other, in sessions that outlive them."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import errno
+import logging
+import os
+import subprocess
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import TimeoutError as NotYet
+from pathlib import Path
+
+from workers import causes
+from workers.attempts import Attempts, Held, Stop
+from workers.cache import Cache, CacheTooSmall, Layout, ManifestRefused, windows_sources
+from workers.causes import AttemptFailed, Evidence
+from workers.farm_client import FarmRefuses, TokenRefused
+from workers.finish import Finisher, Stopped, free_mib
+from workers.gpu import Gpu
+from workers.limits import Use
+from workers.protocol import Cause, Outcome, Phase, StepDocument, TaskParameter, encode
+from workers.renderer import Renderer
+from workers.sandbox import LIB, OUT, SCENE, Mount, Plan, SandboxUnusable, SourceNotAllowed, source_mounts
+from workers.session_pipe import COMMAND, Said, SessionPipe
+from workers.transfer import Abandoned, Inputs, TransferFailed, Transfers
+
+LOG = logging.getLogger("farmhand.slot")
+LOOK_S = 1.0
+LEAVE_S = 15.0
+IDLE_CPU = 0.02  # of one core: less is no progress
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Workplace:
+    """What all slots of an agent share."""
+
+    folder: Path
+    attempts: Attempts
+    cache: Cache
+    transfers: Transfers
+    finisher: Finisher
+    renderer: Renderer
+    memory_mib: int  # of one slot
+    session_idle_s: float
+    wake: Callable[[], None]  # have the farm told at once
+    may_start: Callable[[], bool]
+
+
+@dataclasses.dataclass
+class Entered:
+    """A session that was entered: which step's, in which sandbox, on which scene."""
+
+    step: str
+    pipe: SessionPipe
+    out: Path
+    keep: contextlib.ExitStack
+
+
+class Slot(threading.Thread):
+    """Holds a queue of attempts; the first of them runs."""
+
+    def __init__(self, index: int, gpu: Gpu, place: Workplace) -> None:
+        super().__init__(name=f"slot{index}", daemon=True)
+        self.index = index
+        self.gpu = gpu
+        self._place = place
+        self._queue: deque[Held] = deque()
+        self._changed = threading.Condition()
+        self._current: Held | None = None
+        self._session: Entered | None = None
+        self._ending = False
+        self._sessions = 0
+        self._render_times: deque[float] = deque(maxlen=20)
+
+    # --- from other threads ---
+
+    @property
+    def step(self) -> str | None:
+        """The step whose session is entered."""
+        session = self._session
+        return session.step if session is not None else None
+
+    @property
+    def current(self) -> Held | None:
+        return self._current
+
+    def assign(self, held: Held) -> None:
+        """Queue an attempt and start fetching what it needs."""
+        held.phase = Phase.FETCHING
+        fetch = self._place.transfers.inputs(held.assignment.step)
+        fetch.add_done_callback(lambda _: _fetched(held))
+        with self._changed:
+            self._queue.append(held)
+            self._changed.notify()
+
+    def stop(self, held: Held) -> None:
+        """Stop an attempt that has an order to stop, if it is here; what runs of it is killed."""
+        with self._changed:
+            is_waiting = held in self._queue
+            if is_waiting:
+                self._queue.remove(held)
+        if is_waiting:
+            self._place.finisher.stopped(held)
+        elif held is self._current and (session := self._session) is not None:
+            session.pipe.poke()
+
+    def waiting(self) -> list[Held]:
+        """List the attempts that have not been started."""
+        with self._changed:
+            return list(self._queue)
+
+    @property
+    def predicted_s(self) -> float | None:
+        """How long the next frame will take, by the median of the latest."""
+        times = sorted(self._render_times)
+        return times[len(times) // 2] if times else None
+
+    def end(self) -> None:
+        """Let the thread end after what it does now; whatever runs is killed."""
+        with self._changed:
+            self._ending = True
+            self._changed.notify()
+        if (session := self._session) is not None:
+            session.pipe.close()
+
+    # --- the thread ---
+
+    def run(self) -> None:
+        while not self._ending:
+            held = self._next()
+            if held is None:
+                self._leave()
+                continue
+            self._serve(held)
+            self._current = None
+        self._drop()
+
+    def _next(self) -> Held | None:
+        """Wait for an attempt; None when a session waited too long or the slot ends."""
+        patience = self._place.session_idle_s if self._session is not None else None
+        with self._changed:
+            self._changed.wait_for(lambda: self._queue or self._ending, patience)
+            if self._ending or not self._queue:
+                return None
+            self._current = self._queue.popleft()
+            return self._current
+
+    def _serve(self, held: Held) -> None:
+        """Run one attempt and hand it to the finisher, whatever becomes of it."""
+        finisher = self._place.finisher
+        try:
+            rendered = self._render(held)
+        except Stopped:
+            self._drop()
+            finisher.stopped(held)
+        except Abandoned:
+            self._drop()
+        except AttemptFailed as failure:
+            self._leave()
+            finisher.failed(held, failure)
+        except Exception:
+            LOG.exception("slot %s: attempt %s", self.index, held.id)
+            self._drop()
+            finisher.failed(
+                held, AttemptFailed(Cause.AGENT_ERROR, "The agent made a mistake; its log has the details.")
+            )
+        else:
+            finisher.rendered(held, studio=rendered.studio, saw_no_space=rendered.saw_no_space)
+
+    def _render(self, held: Held) -> _Rendered:
+        inputs = self._await_inputs(held)
+        self._check_may_run(held, inputs.document)
+        evidence = Evidence()
+        session = self._enter(held, inputs, evidence)
+        self._run_task(held, session, inputs.document, evidence)
+        held.results.mkdir()
+        _move_all(session.out, held.results)
+        return _Rendered(studio=inputs.document.studio, saw_no_space=evidence.saw_no_space)
+
+    def _await_inputs(self, held: Held) -> Inputs:
+        fetch = self._place.transfers.inputs(held.assignment.step)
+        while True:
+            _check_stop(held)
+            try:
+                return fetch.result(timeout=0.25)
+            except NotYet:
+                if fetch.done():
+                    raise
+            except (TransferFailed, FarmRefuses, CacheTooSmall, ManifestRefused, SourceNotAllowed, OSError) as error:
+                raise _fetch_failure(error, self._place.folder) from error
+            except TokenRefused as error:
+                raise Abandoned from error
+
+    def _check_may_run(self, held: Held, document: StepDocument) -> None:
+        if not self._place.may_start():
+            held.order_stop(
+                Stop(Outcome.INTERRUPTED, Cause.INTERRUPTED, "The worker ends and did not start this frame.")
+            )
+            raise Stopped
+        if document.needs_gpu and not self.gpu.model:
+            raise causes.no_gpu("")
+        for name, version in document.software.items():
+            offered = self._place.renderer.software.get(name, [])
+            if not any(v == version or v.startswith(version + ".") for v in offered):
+                raise AttemptFailed(
+                    Cause.AGENT_ERROR,
+                    f"The task wants {name} {version} and this worker offers {', '.join(offered) or 'none'}.",
+                )
+
+    # --- sessions ---
+
+    def _enter(self, held: Held, inputs: Inputs, evidence: Evidence) -> Entered:
+        """Give the session of the attempt's step, entering it unless it is entered already."""
+        if self._session is not None and self._session.step == inputs.document.step:
+            return self._session
+        self._leave()
+        held.phase = Phase.RUNNING
+        self._place.wake()
+        self._render_times.clear()
+        began = time.monotonic()
+        try:
+            session = self._open(held, inputs)
+            session.pipe.order("enter", **_session_order(inputs.document))
+            said = self._hear_end(held, session, evidence)
+        finally:
+            held.setup_ms = round((time.monotonic() - began) * 1000)
+        self._check_success(held, session, said, evidence, during="starting up")
+        return session
+
+    def _open(self, held: Held, inputs: Inputs) -> Entered:
+        self._sessions += 1
+        out = self._place.folder / "slots" / str(self.index) / f"out{self._sessions}"
+        remove_tree(out)
+        out.mkdir(parents=True)
+        keep = contextlib.ExitStack()
+        keep.callback(remove_tree, out)
+        layout = keep.enter_context(self._place.cache.in_use(inputs.layout))
+        try:
+            pipe = SessionPipe(self._plan(held, layout, out))
+        except SandboxUnusable as error:
+            keep.close()
+            raise AttemptFailed(Cause.SANDBOX_FAILED, f"{error} The frame is rendered elsewhere.") from error
+        except SourceNotAllowed as error:
+            keep.close()
+            raise AttemptFailed(Cause.MISSING_ASSET, str(error)) from error
+        except BaseException:
+            keep.close()
+            raise
+        keep.callback(pipe.close)
+        self._session = Entered(step=inputs.document.step, pipe=pipe, out=out, keep=keep)
+        return self._session
+
+    def _plan(self, held: Held, layout: Layout, out: Path) -> Plan:
+        mounts = [Mount(layout.files, SCENE), Mount(out, OUT, writable=True), *self._place.renderer.mounts]
+        mounts += [Mount(Path(node), node, device=True) for node in self.gpu.nodes]
+        mounts += source_mounts(layout.sources, [mount.target for mount in mounts])
+        return Plan(
+            name=f"slot{self.index}",
+            command=COMMAND,
+            mounts=mounts,
+            environment={"FARMHAND_DEVICE": self.gpu.device, "PYTHONPATH": LIB},
+            memory_mib=self._memory_limit(held),
+        )
+
+    def _memory_limit(self, held: Held) -> int:
+        limits = [self._place.memory_mib, held.assignment.memory_mib]
+        return min((limit for limit in limits if limit), default=0)
+
+    def _leave(self) -> None:
+        """Leave the session in order, if it still follows, and give everything back."""
+        session = self._session
+        if session is not None and session.pipe.sandbox.is_running:
+            session.pipe.order("leave")
+            deadline = time.monotonic() + LEAVE_S
+            while (left := deadline - time.monotonic()) > 0:
+                said = session.pipe.hear(left)
+                if said is None or said.kind in ("ended", "gone"):
+                    break
+        self._drop()
+
+    def _drop(self) -> None:
+        """Kill the session's tree and give everything back."""
+        session, self._session = self._session, None
+        if session is not None:
+            session.keep.close()
+
+    # --- tasks ---
+
+    def _run_task(self, held: Held, session: Entered, document: StepDocument, evidence: Evidence) -> None:
+        held.start_clock()
+        self._place.wake()
+        try:
+            folders = [str(Path(_placed(document, name).value).parent) for name in document.output_paths]
+            session.pipe.order("run", parameters=encode(held.assignment.parameters), folders=folders)
+            said = self._hear_end(held, session, evidence)
+        finally:
+            held.stop_clock()
+            held.device = evidence.device
+        held.peak_memory_mib = max(held.peak_memory_mib, session.pipe.use().peak_mib)
+        self._check_success(held, session, said, evidence, during="rendering")
+        if document.needs_gpu and evidence.device.upper().startswith("CPU"):
+            raise causes.no_gpu(evidence.device)
+        self._render_times.append(held.render_ms / 1000)
+
+    def _hear_end(self, held: Held, session: Entered, evidence: Evidence) -> Said:
+        """
+        Listen until the present order has ended, watching over it meanwhile.
+
+        :raises Stopped: the attempt is to be stopped
+        :raises AttemptFailed: a limit was reached; the session is dead then
+        """
+        watch = _Watch(held, session, self.gpu, self._place.folder)
+        while True:
+            said = session.pipe.hear(LOOK_S)
+            _check_stop(held)
+            if said is not None and said.kind == "log":
+                held.log.write(said.text)
+                evidence.read(said.text)
+                watch.heard()
+            elif said is not None and said.kind == "progress":
+                held.progress = said.value
+                watch.heard()
+            elif said is not None and said.kind in ("ended", "gone"):
+                return said
+            try:
+                watch.look()
+            except AttemptFailed:
+                self._drop()
+                raise
+
+    def _check_success(self, held: Held, session: Entered, said: Said, evidence: Evidence, *, during: str) -> None:
+        """
+        :raises AttemptFailed: the action did not succeed; what the agent saw itself goes before what it was told
+        """
+        claimed = causes.claimed_failure(evidence)
+        if said.kind == "ended" and said.state == "success" and claimed is None:
+            return
+        if session.pipe.sandbox.limits.had_oom_kill():
+            limit = self._memory_limit(held)
+            raise causes.out_of_memory(limit_mib=limit, peak_mib=min(limit, held.peak_memory_mib) or limit)
+        if free_mib(self._place.folder) < _reserve_mib(self._place.folder):
+            raise causes.disk_full(free_mib(self._place.folder))
+        if claimed is not None:
+            raise claimed
+        if said.kind == "gone":
+            if self._ending:
+                raise Abandoned
+            raise AttemptFailed(
+                Cause.RENDERER_CRASHED,
+                f"The session broke off while {during}; read the end of the log, then retry the frame.",
+            )
+        if said.state == "error":
+            raise AttemptFailed(Cause.AGENT_ERROR, f"The session could not go on while {during}: {said.text[:300]}")
+        raise causes.failed_action(exit_code=said.exit_code, message=said.text, during=during)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Rendered:
+    studio: str
+    saw_no_space: bool
+
+
+class _Watch:
+    """Looks after a running action once a second: time, progress, memory, disk."""
+
+    def __init__(self, held: Held, session: Entered, gpu: Gpu, folder: Path) -> None:
+        self._held = held
+        self._session = session
+        self._gpu = gpu
+        self._folder = folder
+        self._began = self._moved = self._looked = time.monotonic()
+        self._cpu_s = session.pipe.use().cpu_s
+
+    def heard(self) -> None:
+        self._moved = time.monotonic()
+
+    def look(self) -> None:
+        """:raises AttemptFailed: a limit is reached"""
+        now = time.monotonic()
+        if now - self._looked < LOOK_S:
+            return
+        use = self._session.pipe.use()
+        self._held.peak_memory_mib = max(self._held.peak_memory_mib, use.peak_mib)
+        self._check_progress(use, now)
+        self._check_time(now)
+        if self._session.pipe.sandbox.limits.is_exceeded(use):
+            raise causes.out_of_memory(
+                limit_mib=self._session.pipe.sandbox.limits.memory_mib, peak_mib=self._held.peak_memory_mib
+            )
+        if (free := free_mib(self._folder)) < _reserve_mib(self._folder):
+            raise causes.disk_full(free)
+        self._looked = now
+
+    def _check_progress(self, use: Use, now: float) -> None:
+        if abs(use.cpu_s - self._cpu_s) > IDLE_CPU * (now - self._looked) or self._gpu.read().use:
+            self._moved = now
+        self._cpu_s = use.cpu_s
+        limit = self._held.assignment.no_progress_s
+        if limit and now - self._moved > limit:
+            raise causes.no_progress(limit)
+
+    def _check_time(self, now: float) -> None:
+        limit = self._held.assignment.timeout_s
+        if limit and now - self._began > limit:
+            raise causes.timeout(limit)
+
+
+def _check_stop(held: Held) -> None:
+    if held.stop is not None:
+        raise Stopped
+
+
+def _fetched(held: Held) -> None:
+    if held.phase is Phase.FETCHING:
+        held.phase = Phase.QUEUED
+
+
+def _fetch_failure(error: Exception, folder: Path) -> AttemptFailed:
+    """Word why a step's inputs could not be had."""
+    if isinstance(error, SourceNotAllowed):
+        return AttemptFailed(Cause.MISSING_ASSET, str(error))
+    if isinstance(error, ManifestRefused):
+        return AttemptFailed(Cause.SCENE_UNREADABLE, str(error))
+    if isinstance(error, CacheTooSmall):
+        return AttemptFailed(Cause.DISK_FULL, str(error))
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        return causes.disk_full(free_mib(folder))
+    return AttemptFailed(Cause.TRANSFER_FAILED, f"{error} The frame is rendered elsewhere.")
+
+
+def _session_order(document: StepDocument) -> dict[str, object]:
+    return {
+        "name": document.name,
+        "parameters": encode({name: _placed(document, name) for name in document.parameters}),
+        "rules": [[source, f"{SCENE}/{path}"] for source, path in windows_sources(document.manifest)],
+        "environments": document.environments,
+        "script": document.script,
+        "extensions": document.extensions,
+    }
+
+
+def _placed(document: StepDocument, name: str) -> TaskParameter:
+    """Give a job parameter as the sandbox sees it: paths below /scene and /out."""
+    parameter = document.parameters[name]
+    root = SCENE if name in document.input_paths else OUT if name in document.output_paths else None
+    if root is None:
+        return parameter
+    value = os.path.normpath(f"{root}/{parameter.value}")
+    return TaskParameter(type=parameter.type, value=value)
+
+
+def _reserve_mib(folder: Path) -> int:
+    """Room on the disk below which nothing should go on: 256 MiB, less on a tiny disk."""
+    disk = os.statvfs(folder)
+    return min(256, (disk.f_blocks * disk.f_frsize >> 20) // 50)
+
+
+def _move_all(source: Path, target: Path) -> None:
+    """Move whatever an attempt left, by name only: nothing is opened, so nothing can trap us."""
+    for entry in list(source.iterdir()):
+        entry.rename(target / entry.name)
+
+
+def remove_tree(folder: Path) -> None:
+    """Remove a folder that a scene wrote into, however deep it is nested."""
+    if folder.exists():
+        subprocess.run(["rm", "-rf", "--", str(folder)], check=False, stdin=subprocess.DEVNULL)
