@@ -146,13 +146,13 @@ def down(folder: Folder) -> int:
     """
     report = read_report(folder)
     if not folder.is_supervised():
-        left = end_strays(folder.marker) if report else 0
+        left = end_strays(folder) if report else 0
         print(f"Farmhand did not run; ended {left} processes it had left." if left else "Farmhand does not run.")
         return 0
     assert report
     report.supervisor.send(signal.SIGTERM)
     deadline = time.monotonic() + PATIENCE_DOWN
-    while folder.is_supervised():
+    while folder.is_supervised() or report.supervisor.is_alive():
         if time.monotonic() > deadline:
             raise DoesNotEnd(pid=report.supervisor.pid, seconds=PATIENCE_DOWN, log=folder.log / "supervisor.log")
         time.sleep(LOOK)

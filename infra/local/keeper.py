@@ -135,7 +135,7 @@ class Keeper:
         if self.child:
             process.bury(self.child)
         self.child = self.process = None
-        self._move(PartState.STOPPED)
+        self._move(PartState.STOPPED, self.note)
 
 
 def describe(status: int) -> str:

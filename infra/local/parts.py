@@ -64,8 +64,8 @@ def lay_out(folder: Folder, *, only_services: bool = False, throwaway: bool = Fa
     """
     postgres = None if external("database") else Postgres(folder, folder.choose_port("postgres"), throwaway)
     valkey = None if external("broker") else Valkey(folder, folder.choose_port("valkey"))
-    wanted = int(os.environ.get("FARM_PORT") or 0)
-    port = folder.choose_port("web", first=wanted or folder.known_port("web") or WEB_PORT)
+    wanted = int(os.environ.get("FARM_PORT") or 0) or folder.known_port("web") or WEB_PORT
+    port = wanted if only_services else folder.choose_port("web", first=wanted)
     shared = variables(folder, postgres=postgres, valkey=valkey, port=port)
     parts = list(_services(postgres, valkey))
     if not only_services:

@@ -16,7 +16,7 @@ _STATE, _PARENT, _START_TIME = 0, 1, 19  # of the fields after the command's nam
 
 @dataclass(frozen=True)
 class Process:
-    """One process of this boot: its number and the clock tick at which it started."""
+    """One process: its number and the clock tick since boot at which it started."""
 
     pid: int
     started: int

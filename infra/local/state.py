@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from pathlib import Path
 
 from infra.local.folder import Folder, read_json, write_json
 from infra.local.process import Process
@@ -55,8 +56,12 @@ class Report:
         return self.state is FarmState.UP and all(part.state in good for part in self.parts)
 
 
+def boot() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
 def write_report(folder: Folder, report: Report) -> None:
-    write_json(folder.run / "state.json", asdict(report))
+    write_json(folder.run / "state.json", asdict(report) | {"boot": boot()})
 
 
 def read_report(folder: Folder) -> Report | None:
@@ -65,6 +70,8 @@ def read_report(folder: Folder) -> Report | None:
         return None
     parts = [PartReport(**(part | {"state": PartState(part["state"])})) for part in content.pop("parts")]
     process = Process(**content.pop("supervisor"))
+    if content.pop("boot") != boot():  # numbers and ticks began anew since
+        return None
     return Report(supervisor=process, state=FarmState(content.pop("state")), parts=parts, **content)
 
 

@@ -41,10 +41,10 @@ class Supervisor:
     def run(self) -> int:
         """Supervise until told to end; 0 unless the parts could not be started."""
         signal.pthread_sigmask(signal.SIG_BLOCK, WAKING)  # they are waited for, see `_until_told_to_end`
+        if count := end_strays(self.folder):
+            self.tell(f"ended {count} processes that an earlier supervisor left")
         write_variables(self.folder, self.layout.variables)
         self._report()
-        if count := end_strays(self.folder.marker):
-            self.tell(f"ended {count} processes that an earlier supervisor left")
         try:
             self._until_told_to_end()
         except Refusal as refusal:
@@ -118,8 +118,8 @@ class Supervisor:
         for stage in sorted(Stage, reverse=True):
             self._end_stage([keeper for keeper in self.keepers if keeper.part.stage is stage])
             if stage is Stage.WORK:
-                end_strays(self.folder.marker, besides=[keeper.pid for keeper in self.keepers if keeper.pid])
-        end_strays(self.folder.marker, patience=1)
+                end_strays(self.folder, besides=[keeper.pid for keeper in self.keepers if keeper.pid])
+        end_strays(self.folder, patience=1)
         self._report()
 
     def _end_stage(self, keepers: Sequence[Keeper]) -> None:
