@@ -7,13 +7,17 @@ from importlib import import_module
 from django.urls import include, path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
 
+from farm.core.files import urls as file_urls
 from farm.core.views import health
+from farm.dispatch.api import worker_urls
 
-ROOMS = ("studios",)
+ROOMS = ("studios", "billing", "scenes", "jobs", "dispatch")
 
 urlpatterns = [
     path("healthz", health),
     *(path("api/v1/", include(import_module(f"farm.{room}.api").urls)) for room in ROOMS),
+    path("worker/v1/", include(worker_urls)),
+    path("", include(file_urls)),
     path("api/openapi.json", SpectacularAPIView.as_view(), name="openapi"),
     path("api/docs", SpectacularSwaggerView.as_view(url_name="openapi")),
 ]

@@ -1,0 +1,1 @@
+"""Fleets, workers, the providers that sell machines, and the rules of scaling."""

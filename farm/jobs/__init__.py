@@ -1,0 +1,1 @@
+"""Templates, submission, steps and tasks: what shall be done. Never what runs."""

@@ -1,0 +1,346 @@
+"""`/api/v1/jobs`, `/tasks`, `/templates`: order, watch and steer work."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.db.models import QuerySet
+from django.urls import path
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from farm.core.errors import Invalid, NotFound
+from farm.core.pages import by_choice, by_id, page, page_schema
+from farm.core.views import ApiView, once
+from farm.jobs import expansion, orders, selectors, services
+from farm.jobs.models import Job, Step, Task
+from farm.jobs.moves import JobStatus, TaskStatus
+from farm.scenes.models import SceneVersion
+from farm.studios.models import Project
+from farm.studios.roles import Scope
+from farm.studios.services import audit
+from workers.renderers import load_renderer, renderer_names
+
+MAX_TEMPLATE_CHARS = 1_000_000
+
+
+class OrderSerializer(serializers.Serializer[Any]):
+    """What to render, and how. Either `renderer` (one of the farm's) or `template` (OpenJD text of your own)."""
+
+    project = serializers.UUIDField()
+    scene_version = serializers.UUIDField(required=False, allow_null=True, default=None)
+    name = serializers.CharField(required=False, allow_blank=True, default="", max_length=200)
+    renderer = serializers.CharField(required=False, allow_blank=True, default="", max_length=64)
+    template = serializers.CharField(required=False, allow_blank=True, default="", max_length=MAX_TEMPLATE_CHARS, trim_whitespace=False)
+    parameters = serializers.DictField(child=serializers.CharField(allow_blank=True, max_length=4096), required=False, default=dict)
+    priority = serializers.IntegerField(min_value=0, max_value=100, required=False, default=50)
+    deadline = serializers.DateTimeField(required=False, allow_null=True, default=None)
+    budget_micro = serializers.IntegerField(min_value=0, max_value=2**53, required=False, allow_null=True, default=None)
+    after = serializers.ListField(child=serializers.UUIDField(), max_length=100, required=False, default=list)
+    sequence = serializers.CharField(max_length=200, required=False, allow_blank=True, default="")
+    shot = serializers.CharField(max_length=200, required=False, allow_blank=True, default="")
+    tags = serializers.DictField(child=serializers.CharField(max_length=200), required=False, default=dict)
+    scouts = serializers.CharField(required=False, default="none", max_length=1000, help_text="none, auto, or frames such as 1,12,24")
+    fleet = serializers.CharField(required=False, allow_blank=True, default="", max_length=64)
+    renderer_version = serializers.RegexField(r"^[0-9]+(\.[0-9]+)*$", required=False, allow_blank=True, default="", max_length=16)
+    accept_newer_renderer = serializers.BooleanField(required=False, default=False)
+    allow_missing_files = serializers.BooleanField(required=False, default=False)
+    suspended = serializers.BooleanField(required=False, default=False)
+    timeout_s = serializers.IntegerField(min_value=10, max_value=7 * 86400, required=False, allow_null=True, default=None)
+    no_progress_s = serializers.IntegerField(min_value=10, max_value=86400, required=False, default=1800)
+
+
+class CheckedStepSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    tasks = serializers.IntegerField()
+    fleets = serializers.ListField(child=serializers.CharField())
+
+
+class CheckSerializer(serializers.Serializer[Any]):
+    """What an order would come to; nothing was created."""
+
+    name = serializers.CharField()
+    tasks = serializers.IntegerField()
+    steps = CheckedStepSerializer(many=True)
+    parameters = serializers.DictField(child=serializers.CharField())
+    warnings = serializers.ListField(child=serializers.CharField())
+
+
+class CountsSerializer(serializers.Serializer[Any]):
+    """Tasks by status."""
+
+    pending = serializers.IntegerField()
+    ready = serializers.IntegerField()
+    leased = serializers.IntegerField()
+    succeeded = serializers.IntegerField()
+    failed = serializers.IntegerField()
+    cancelled = serializers.IntegerField()
+
+
+class JobSerializer(serializers.ModelSerializer[Job]):
+    """A job and how far it is."""
+
+    project_name = serializers.CharField(source="project.name", read_only=True)
+    tasks = serializers.SerializerMethodField()
+    parameters = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Job
+        fields = [
+            "id", "name", "project", "project_name", "scene_version", "cost_object", "renderer", "parameters", "purpose", "status",
+            "suspended_by", "approval", "priority", "deadline", "tasks", "created_at", "ended_at",
+        ]  # fmt: skip
+
+    @extend_schema(responses=CountsSerializer)
+    def get_tasks(self, job: Job) -> dict[str, int]:
+        return {str(s): getattr(job, f"{s}_tasks", None) or 0 for s in TaskStatus}
+
+    def get_parameters(self, job: Job) -> dict[str, str]:
+        return {name: value["value"] for name, value in job.parameters.items()}
+
+
+class PrioritySerializer(serializers.Serializer[Any]):
+    priority = serializers.IntegerField(min_value=0, max_value=100)
+
+
+class SelectionSerializer(serializers.Serializer[Any]):
+    """Which tasks: failed, missing (all that have not succeeded), or those in the list (succeeded ones too)."""
+
+    which = serializers.ChoiceField(choices=["failed", "missing", "list"], default="failed")
+    tasks = serializers.ListField(child=serializers.UUIDField(), max_length=10_000, required=False, default=list)
+
+
+class TaskListSerializer(serializers.Serializer[Any]):
+    tasks = serializers.ListField(child=serializers.UUIDField(), min_length=1, max_length=10_000)
+
+
+class MovedSerializer(serializers.Serializer[Any]):
+    """How many tasks changed."""
+
+    tasks = serializers.IntegerField()
+
+
+class StepSerializer(serializers.ModelSerializer[Step]):
+    """A step of a job."""
+
+    class Meta:
+        model = Step
+        fields = ["id", "index", "name", "status", "depends_on", "requirements", "pending", "ready", "leased", "succeeded", "failed", "cancelled"]
+
+
+class TaskSerializer(serializers.ModelSerializer[Task]):
+    """A task: one frame, or one point of the step's parameter space."""
+
+    class Meta:
+        model = Task
+        fields = ["id", "step", "index", "frame", "parameters", "status", "generation", "failures", "interruptions", "is_scout", "changed_at"]
+
+
+class TemplateSerializer(serializers.Serializer[Any]):
+    """A renderer of the farm: its OpenJD template, and the parameters to make a form of."""
+
+    name = serializers.CharField()
+    template = serializers.CharField()
+    parameters = serializers.ListField(child=serializers.DictField())
+
+
+def _order(request: Request, view: ApiView) -> tuple[Project, SceneVersion | None, orders.JobOrder]:
+    wish = view.parse(request, OrderSerializer)
+    project = Project.objects.select_related("studio").filter(pk=wish.pop("project")).first()
+    if project is None:
+        raise NotFound(what="project", id=request.data.get("project"), field="project")
+    version_id = wish.pop("scene_version")
+    version = SceneVersion.objects.filter(pk=version_id).first() if version_id else None
+    if version_id and version is None:
+        raise NotFound(what="scene version", id=version_id, field="scene_version")
+    return project, version, orders.JobOrder(**wish)
+
+
+class CheckView(ApiView):
+    """Try an order."""
+
+    scopes = {"POST": Scope.JOBS_WRITE}
+
+    @extend_schema(request=OrderSerializer, responses=CheckSerializer, operation_id="jobs_check")
+    def post(self, request: Request) -> Response:
+        """Say whether an order is valid, how many tasks it has and which fleets could run it. Creates nothing."""
+        _, version, order = _order(request, self)
+        planned = orders.plan(order, version=version)
+        steps = [
+            {"name": step.name, "tasks": len(step.points), "fleets": more.fleets}
+            for step, more in zip(planned.expansion.steps, planned.steps, strict=True)
+        ]
+        return Response(
+            {
+                "name": order.name or planned.expansion.name,
+                "tasks": planned.expansion.task_count,
+                "steps": steps,
+                "parameters": {name: value["value"] for name, value in planned.expansion.parameters.items()},
+                "warnings": planned.warnings,
+            }
+        )
+
+
+def _by_name(rows: QuerySet[Job], value: str) -> QuerySet[Job]:
+    return rows.filter(name__icontains=value)
+
+
+class JobsView(ApiView):
+    """The studio's jobs."""
+
+    scopes = {"GET": Scope.JOBS_READ, "POST": Scope.JOBS_WRITE}
+
+    @extend_schema(responses=page_schema(JobSerializer), operation_id="jobs_list")
+    def get(self, request: Request) -> Response:
+        """Newest first. Filters: project, status, name (contains)."""
+        filters = {"project": by_id("project", "project"), "status": by_choice("status", "status", list(JobStatus)), "name": _by_name}
+        return page(request, selectors.jobs(), JobSerializer, filters=filters)
+
+    @extend_schema(request=OrderSerializer, responses={201: JobSerializer}, operation_id="jobs_submit")
+    def post(self, request: Request) -> Response:
+        """Order a job. Send an `Idempotency-Key`, so that asking twice orders once."""
+        return once(request, lambda: self._submit(request))
+
+    def _submit(self, request: Request) -> Response:
+        project, version, order = _order(request, self)
+        job = services.submit_job(project=project, artist=request.auth.user, order=order, version=version, now=timezone.now())
+        audit(request.auth, "job.submitted", subject=job.id, name=job.name)
+        return Response(JobSerializer(selectors.job(job.id)).data, status=201)
+
+
+class JobView(ApiView):
+    """One job."""
+
+    scopes = {"GET": Scope.JOBS_READ, "PATCH": Scope.JOBS_WRITE}
+
+    @extend_schema(responses=JobSerializer, operation_id="jobs_show")
+    def get(self, request: Request, job_id: UUID) -> Response:
+        return Response(JobSerializer(selectors.job(job_id)).data)
+
+    @extend_schema(request=PrioritySerializer, responses=JobSerializer, operation_id="jobs_change")
+    def patch(self, request: Request, job_id: UUID) -> Response:
+        """Change the job's priority: 0 to 100, higher first."""
+        wish = self.parse(request, PrioritySerializer)
+        job = selectors.job(job_id)
+        services.change_priority(job, wish["priority"])
+        audit(request.auth, "job.priority", subject=job.id, **wish)
+        return Response(JobSerializer(selectors.job(job_id)).data)
+
+
+class JobActView(ApiView):
+    """What can be done to a whole job."""
+
+    scopes = {"POST": Scope.JOBS_WRITE}
+    act = ""
+
+    def post(self, request: Request, job_id: UUID) -> Response:
+        job = selectors.job(job_id)
+        getattr(self, f"_{self.act}")(job)
+        audit(request.auth, f"job.{self.act}", subject=job.id)
+        return Response(JobSerializer(selectors.job(job_id)).data)
+
+    def _suspend(self, job: Job) -> None:
+        services.suspend_job(job)
+
+    def _resume(self, job: Job) -> None:
+        services.resume_job(job, now=timezone.now())
+
+    def _cancel(self, job: Job) -> None:
+        services.cancel_job(job, now=timezone.now())
+
+
+def _act(name: str, words: str) -> Any:
+    view = type(f"Job{name.title()}View", (JobActView,), {"act": name, "__doc__": words})
+    return extend_schema(request=None, responses=JobSerializer, operation_id=f"jobs_{name}")(view).as_view()
+
+
+class JobRetryView(ApiView):
+    """Tasks once more."""
+
+    scopes = {"POST": Scope.JOBS_WRITE}
+
+    @extend_schema(request=SelectionSerializer, responses=MovedSerializer, operation_id="jobs_retry")
+    def post(self, request: Request, job_id: UUID) -> Response:
+        """Render again: the failed tasks, all missing ones, or a list. The old output stays until a new one is verified."""
+        wish = self.parse(request, SelectionSerializer)
+        job = selectors.job(job_id)
+        count = services.retry_tasks(job, services.Selection(wish["which"], wish["tasks"]), now=timezone.now())
+        audit(request.auth, "job.retried", subject=job.id, which=wish["which"], tasks=count)
+        return Response({"tasks": count})
+
+
+class TasksCancelView(ApiView):
+    """Chosen tasks."""
+
+    scopes = {"POST": Scope.JOBS_WRITE}
+
+    @extend_schema(request=TaskListSerializer, responses=MovedSerializer, operation_id="jobs_cancel_tasks")
+    def post(self, request: Request, job_id: UUID) -> Response:
+        """Cancel these tasks of the job, as far as they have not ended."""
+        wish = self.parse(request, TaskListSerializer)
+        job = selectors.job(job_id)
+        count = services.cancel_tasks(job, wish["tasks"], now=timezone.now())
+        audit(request.auth, "job.tasks-cancelled", subject=job.id, tasks=count)
+        return Response({"tasks": count})
+
+
+class StepsView(ApiView):
+    """The job's steps."""
+
+    scopes = {"GET": Scope.JOBS_READ}
+
+    @extend_schema(responses=page_schema(StepSerializer), operation_id="jobs_steps")
+    def get(self, request: Request, job_id: UUID) -> Response:
+        return page(request, Step.objects.filter(job=selectors.job(job_id)), StepSerializer, newest_first=False)
+
+
+def _by_frame(rows: QuerySet[Task], value: str) -> QuerySet[Task]:
+    try:
+        return rows.filter(frame=int(value))
+    except ValueError:
+        raise Invalid("frame", f"{value!r} is not a number") from None
+
+
+class TasksView(ApiView):
+    """The job's tasks."""
+
+    scopes = {"GET": Scope.JOBS_READ}
+
+    @extend_schema(responses=page_schema(TaskSerializer), operation_id="jobs_tasks")
+    def get(self, request: Request, job_id: UUID) -> Response:
+        """In the order of the steps' parameter spaces. Filters: status, step, frame."""
+        filters = {"status": by_choice("status", "status", list(TaskStatus)), "step": by_id("step", "step"), "frame": _by_frame}
+        return page(request, Task.objects.filter(job=selectors.job(job_id)), TaskSerializer, filters=filters, newest_first=False)
+
+
+class TemplatesView(ApiView):
+    """The farm's renderers."""
+
+    scopes = {"GET": Scope.JOBS_READ}
+
+    @extend_schema(responses=TemplateSerializer(many=True), operation_id="templates_list")
+    def get(self, request: Request) -> Response:
+        found = []
+        for name in renderer_names():
+            text = load_renderer(name).template
+            found.append({"name": name, "template": text, "parameters": expansion.parameter_definitions(text)})
+        return Response(found)
+
+
+urls = [
+    path("templates", TemplatesView.as_view()),
+    path("jobs", JobsView.as_view()),
+    path("jobs/check", CheckView.as_view()),
+    path("jobs/<uuid:job_id>", JobView.as_view()),
+    path("jobs/<uuid:job_id>/suspend", _act("suspend", "Start nothing new; what runs finishes.")),
+    path("jobs/<uuid:job_id>/resume", _act("resume", "Go on; after scouts, this is the approval.")),
+    path("jobs/<uuid:job_id>/cancel", _act("cancel", "Cancel what has not ended; what runs is stopped.")),
+    path("jobs/<uuid:job_id>/retry", JobRetryView.as_view()),
+    path("jobs/<uuid:job_id>/cancel-tasks", TasksCancelView.as_view()),
+    path("jobs/<uuid:job_id>/steps", StepsView.as_view()),
+    path("jobs/<uuid:job_id>/tasks", TasksView.as_view()),
+]

@@ -1,0 +1,86 @@
+"""The statuses of tasks, steps and jobs, and the moves between them. Pure."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from farm.core.moves import Moves
+
+
+class TaskStatus(StrEnum):
+    PENDING = "pending"  # waits for other tasks, or for a person's approval
+    READY = "ready"  # waits for a worker
+    LEASED = "leased"  # a worker has it
+    SUCCEEDED = "succeeded"  # its outputs are verified
+    FAILED = "failed"  # given up; a person may retry it
+    CANCELLED = "cancelled"
+
+
+TASK_MOVES: Moves[TaskStatus] = {
+    TaskStatus.PENDING: {TaskStatus.READY, TaskStatus.CANCELLED},
+    # succeeded: a late end that nobody overtook
+    TaskStatus.READY: {TaskStatus.LEASED, TaskStatus.SUCCEEDED, TaskStatus.FAILED, TaskStatus.CANCELLED},
+    TaskStatus.LEASED: {TaskStatus.SUCCEEDED, TaskStatus.READY, TaskStatus.FAILED, TaskStatus.CANCELLED},
+    TaskStatus.SUCCEEDED: {TaskStatus.READY, TaskStatus.PENDING},  # rendered again on request
+    TaskStatus.FAILED: {TaskStatus.READY, TaskStatus.PENDING, TaskStatus.CANCELLED},
+    TaskStatus.CANCELLED: {TaskStatus.READY, TaskStatus.PENDING},
+}
+
+
+class StepStatus(StrEnum):
+    WAITING = "waiting"  # for other steps, or for the jobs this one comes after
+    ACTIVE = "active"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+STEP_MOVES: Moves[StepStatus] = {
+    StepStatus.WAITING: {StepStatus.ACTIVE, StepStatus.CANCELLED},
+    StepStatus.ACTIVE: {StepStatus.SUCCEEDED, StepStatus.FAILED, StepStatus.CANCELLED, StepStatus.WAITING},
+    StepStatus.SUCCEEDED: {StepStatus.ACTIVE, StepStatus.WAITING},
+    StepStatus.FAILED: {StepStatus.ACTIVE, StepStatus.CANCELLED, StepStatus.WAITING},
+    StepStatus.CANCELLED: {StepStatus.ACTIVE, StepStatus.WAITING},
+}
+
+
+class JobStatus(StrEnum):
+    ACTIVE = "active"
+    SUSPENDED = "suspended"  # running tasks finish, nothing new starts; suspended_by says why
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+JOB_MOVES: Moves[JobStatus] = {
+    JobStatus.ACTIVE: {JobStatus.SUSPENDED, JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELLED},
+    JobStatus.SUSPENDED: {JobStatus.ACTIVE, JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELLED},
+    JobStatus.SUCCEEDED: {JobStatus.ACTIVE},
+    JobStatus.FAILED: {JobStatus.ACTIVE},
+    JobStatus.CANCELLED: {JobStatus.ACTIVE},
+}
+
+LIVE_JOBS = (JobStatus.ACTIVE, JobStatus.SUSPENDED)
+
+
+class SuspendedBy(StrEnum):
+    PERSON = "person"
+    BUDGET = "budget"
+    FAILURES = "failures"
+    APPROVAL = "approval"
+
+
+class Approval(StrEnum):
+    """Where a job with scouts is."""
+
+    NONE = "none"  # no scouts were asked for, or a person said continue
+    SCOUTING = "scouting"  # only the scouts may run
+    WAITING = "waiting"  # the range is known; a person decides
+    GIVEN = "given"
+
+
+class Purpose(StrEnum):
+    """What a job is for: who sees it, who pays, how urgent it is."""
+
+    RENDER = "render"
+    INSPECTION = "inspection"

@@ -1,0 +1,42 @@
+"""What there is to know of jobs, without changing anything."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.db.models import QuerySet, Sum
+
+from farm.core.errors import NotFound
+from farm.jobs.models import Job, Task
+from farm.jobs.moves import Purpose, TaskStatus
+
+
+def jobs() -> QuerySet[Job]:
+    """Give the jobs people ordered, with their counts of tasks by status."""
+    counted = {f"{s}_tasks": Sum(f"steps__{s}") for s in TaskStatus}
+    return Job.objects.filter(purpose=Purpose.RENDER).select_related("project", "scene_version", "cost_object").annotate(**counted)
+
+
+def job(job_id: UUID) -> Job:
+    """
+    Give a job, inspections included.
+
+    :raises NotFound: it is not there, or another studio's
+    """
+    counted = {f"{s}_tasks": Sum(f"steps__{s}") for s in TaskStatus}
+    found = Job.objects.select_related("project", "studio", "scene_version", "cost_object").annotate(**counted).filter(pk=job_id).first()
+    if found is None:
+        raise NotFound(what="job", id=job_id)
+    return found
+
+
+def task(task_id: UUID) -> Task:
+    """
+    Give a task.
+
+    :raises NotFound: it is not there, or another studio's
+    """
+    found = Task.objects.select_related("job", "step").filter(pk=task_id).first()
+    if found is None:
+        raise NotFound(what="task", id=task_id)
+    return found
