@@ -102,7 +102,7 @@ class TestCheckSystem:
 
     def test_what_is_missing_is_named_with_the_command_that_installs_it(self, path: Path) -> None:
         python(path, "python3", "3.11")
-        program(path, "ldconfig", "echo libX11.so.6")
+        program(path, "ldconfig", "echo libX11.so.6 .libc6.")
         program(path, "apt-get", "exit 1")
 
         done = run("check-system.sh", path=path)
