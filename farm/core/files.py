@@ -23,7 +23,7 @@ _RANGE = re.compile(r"bytes=(\d{0,19})-(\d{0,19})")
 
 
 class LengthNeeded(Refusal):
-    """The request has no Content-Length. Send the part with its length, not in chunks."""
+    """The request does not say how long it is. Send the part with a Content-Length, not in chunks."""
 
     code = "length-needed"
     status = 411
@@ -44,10 +44,10 @@ def serve(request: HttpRequest, key: str) -> HttpResponseBase:
 
 
 def _take(request: HttpRequest, permit: Permit) -> HttpResponse:
-    announced = request.META.get("CONTENT_LENGTH") or ""
-    if not announced.isdecimal():
+    if "Transfer-Encoding" in request.headers:
         raise LengthNeeded
-    if int(announced) != permit.length:
+    announced = int(request.META.get("CONTENT_LENGTH") or 0)
+    if announced != permit.length:
         raise WrongLength(sent=announced, signed=permit.length)
     try:
         _folder().receive(permit, request)

@@ -18,6 +18,7 @@ import os
 import re
 import shutil
 import uuid
+from bisect import bisect_right
 from collections.abc import Collection, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -29,6 +30,7 @@ from farm.core.permits import SAFE_TYPES, WHOLE, Permit
 from farm.core.storage import (
     DOWNLOAD_VALID,
     MAX_DOWNLOAD_VALID,
+    MAX_PARTS,
     PIECE,
     UPLOAD_VALID,
     ContentDiffers,
@@ -46,7 +48,7 @@ _MAGIC = b"farmhand"
 _TRAILER = hashlib.sha256().digest_size + len(_MAGIC)
 _PARTS = ".parts"
 _INDEX = "index.json"
-_UPLOAD = re.compile(r"[0-9a-f]{16}-[0-9a-f]{32}")
+_UPLOAD = re.compile(r"[0-9a-f]{32}")
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -158,7 +160,8 @@ class FolderStore:
     # --- uploads in parts
 
     def begin(self, key: str) -> str:
-        upload = f"{_short(keys.checked(key))}-{uuid.uuid4().hex}"
+        keys.checked(key)
+        upload = uuid.uuid4().hex
         with _room():
             folder = self._tmp() / upload
             folder.mkdir()
@@ -167,10 +170,6 @@ class FolderStore:
             target.parent.mkdir(parents=True, exist_ok=True)
             folder.rename(target)
         return upload
-
-    def unfinished(self, key: str) -> list[str]:
-        begun = [path for area in ("uploads", "sealed") for path in (self.root / area).glob(f"{_short(key)}-*")]
-        return [path.name for path in begun if _is_of_key(path, key)]
 
     def sign_part(
         self, key: str, upload: str, number: int, *, length: int, sha256: str, now: datetime
@@ -181,34 +180,36 @@ class FolderStore:
         )
 
     def finished_parts(self, key: str, upload: str, *, after: int = -1, limit: int = 1000) -> list[Part]:
-        folder = self._upload(key, upload)
-        numbers = sorted(number for number in _numbers(folder) if number > after)[:limit]
-        return [_part(folder, number) for number in numbers]
+        try:
+            return _parts(self._upload(key, upload), after, limit)
+        except NoSuchUpload:  # a completion is under way, or was cut off
+            return _parts(_of_key(self._sealed(upload), key), after, limit)
 
     def complete(self, key: str, upload: str, *, size: int, digest: str) -> Stat:
         wanted = Stat(size=size, digest=digest)
-        if self.stat(key) == wanted:
-            self.abort(key, upload)
-            return wanted
-        self._check_all_there(self._upload_or_sealed(key, upload), size)
+        try:
+            if self.stat(key) != wanted:
+                self._compose(key, upload, wanted)
+        except (Refusal, OSError):
+            if self.stat(key) != wanted:
+                raise
+        self.abort(key, upload)  # here only if another completion of the same content was quicker
+        return wanted
+
+    def _compose(self, key: str, upload: str, wanted: Stat) -> None:
+        numbers = {part.number for part in self.finished_parts(key, upload, limit=MAX_PARTS)}
+        total = part_count(wanted.size)
+        if missing := sorted(set(range(total)) - numbers):
+            raise PartsMissing(missing, total)
         # From here on no late PUT can land among the parts: the folder it looks for is gone.
         folder = self._seal(upload)
         found = _measure(folder)
         if found != wanted:
             self._remove(folder)
-            raise ContentDiffers(
-                expected=f"{size} bytes with digest {digest}",
-                found=f"{found.size} bytes with digest {found.digest or 'none: its parts do not fit together'}",
-            )
-        try:
-            with _room():
-                _write_durably(folder / _INDEX, json.dumps({"size": size, "digest": digest}).encode())
-                _publish(folder, _parts_of(self._object(key)))
-        except (NoSuchUpload, OSError):
-            if self.stat(key) != wanted:
-                raise
-            self._remove(folder)  # another completion of the same content was first
-        return wanted
+            raise ContentDiffers(expected=_told(wanted), found=_told(found))
+        with _room():
+            _write_index(folder, wanted)
+            _publish(folder, _parts_of(self._object(key)))
 
     def abort(self, key: str, upload: str) -> None:
         for folder in (self._uploads(upload), self._sealed(upload)):
@@ -242,24 +243,12 @@ class FolderStore:
     def _upload(self, key: str, upload: str) -> Path:
         return _of_key(self._uploads(upload), key)
 
-    def _upload_or_sealed(self, key: str, upload: str) -> Path:
-        try:
-            return self._upload(key, upload)
-        except NoSuchUpload:  # a completion that was cut off goes on
-            return _of_key(self._sealed(upload), key)
-
     def _seal(self, upload: str) -> Path:
         sealed = self._sealed(upload)
         sealed.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileNotFoundError):
             self._uploads(upload).rename(sealed)
         return sealed
-
-    def _check_all_there(self, folder: Path, size: int) -> None:
-        total = part_count(size)
-        missing = sorted(set(range(total)) - set(_numbers(folder)))
-        if missing:
-            raise PartsMissing(missing, total)
 
     def _tmp(self) -> Path:
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)  # other people's scenes: nobody else's to read
@@ -351,11 +340,12 @@ def _part_name(number: int) -> str:
     return f"{number:05d}"
 
 
-def _numbers(folder: Path) -> list[int]:
+def _parts(folder: Path, after: int, limit: int) -> list[Part]:
     try:
-        return [int(path.name) for path in folder.iterdir() if path.name.isdigit()]
+        found = sorted(int(path.name) for path in folder.iterdir() if path.name.isdigit())
     except FileNotFoundError:
         raise NoSuchUpload from None
+    return [_part(folder, number) for number in found[bisect_right(found, after) :][:limit]]
 
 
 def _part(folder: Path, number: int) -> Part:
@@ -372,31 +362,31 @@ def _stat_parts(folder: Path) -> Stat | None:
         return None
 
 
+def _write_index(folder: Path, stat: Stat) -> None:
+    draft = folder / f"index-{uuid.uuid4().hex}"  # several completions at once never see each other's half-written one
+    _write_durably(draft, json.dumps({"size": stat.size, "digest": stat.digest}).encode())
+    draft.rename(folder / _INDEX)
+
+
 def _measure(folder: Path) -> Stat:
     """Give the size and digest of an object made of these parts; parts that do not fit together have no digest."""
-    parts = [_part(folder, number) for number in sorted(_numbers(folder))]
+    parts = _parts(folder, -1, MAX_PARTS + 1)
     size = sum(part.length for part in parts)
     if any(part.length != part_length(size, place) or part.number != place for place, part in enumerate(parts)):
         return Stat(size=size, digest="")
     return Stat(size=size, digest=digest_of_parts(part.sha256 for part in parts))
 
 
+def _told(found: Stat) -> str:
+    return f"{found.size} bytes with digest {found.digest or 'none, as its parts do not fit together'}"
+
+
 def _of_key(folder: Path, key: str) -> Path:
     """Give the folder if it is an upload to this key."""
-    if _is_of_key(folder, key):
-        return folder
+    with contextlib.suppress(FileNotFoundError):
+        if (folder / "key").read_text() == key:
+            return folder
     raise NoSuchUpload
-
-
-def _is_of_key(folder: Path, key: str) -> bool:
-    try:
-        return (folder / "key").read_text() == key
-    except FileNotFoundError:
-        return False
-
-
-def _short(key: str) -> str:
-    return hashlib.sha256(key.encode()).hexdigest()[:16]
 
 
 def _checked_upload(upload: str) -> str:

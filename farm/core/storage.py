@@ -105,9 +105,6 @@ class ObjectStore(Protocol):
     def begin(self, key: str) -> str:
         """Begin an upload in parts and give its id."""
 
-    def unfinished(self, key: str) -> list[str]:
-        """Give the ids of uploads to this key that were begun and have not ended: who keeps no id asks here."""
-
     def sign_part(
         self, key: str, upload: str, number: int, *, length: int, sha256: str, now: datetime
     ) -> SignedRequest:
