@@ -174,21 +174,21 @@ def ensure_budgets(wanted: Iterable[tuple[UUID, BudgetScope, UUID, date | None]]
     return len(made)
 
 
+# By scope descending: studio, project, job.
+_LOCK_BUDGETS = """
+SELECT b.id, b.studio_id, b.scope, b.subject, b.month, b.cap_micro, b.held_micro, b.spent_micro, b.told
+  FROM billing_budget b
+  JOIN unnest(%s::uuid[], %s::date[]) AS k(subject, month)
+    ON k.subject = b.subject AND k.month IS NOT DISTINCT FROM b.month
+ ORDER BY b.scope DESC, b.id
+   FOR UPDATE OF b
+"""
+
+
 def lock_budgets(subjects: Iterable[tuple[UUID, date | None]]) -> dict[tuple[UUID, date | None], LockedBudget]:
     """Lock budgets by (subject, month), in the order that all lockers keep, and read them."""
     keys = sorted(set(subjects), key=str)
-    rows = _rows(
-        # By scope descending: studio, project, job.
-        """
-        SELECT b.id, b.studio_id, b.scope, b.subject, b.month, b.cap_micro, b.held_micro, b.spent_micro, b.told
-          FROM billing_budget b
-          JOIN unnest(%s::uuid[], %s::date[]) AS k(subject, month)
-            ON k.subject = b.subject AND k.month IS NOT DISTINCT FROM b.month
-         ORDER BY b.scope DESC, b.id
-           FOR UPDATE OF b
-        """,
-        [[k[0] for k in keys], [k[1] for k in keys]],
-    )
+    rows = _rows(_LOCK_BUDGETS, [[k[0] for k in keys], [k[1] for k in keys]])
     budgets = [
         LockedBudget(
             id=r[0],
@@ -211,6 +211,16 @@ def budgets_of(terms: Terms, month: date) -> list[tuple[UUID, date | None]]:
     return [(terms.studio, month), (terms.project, None), (terms.cost_object, None)]
 
 
+_MOVE_BUDGETS = """
+UPDATE billing_budget b
+   SET held_micro = b.held_micro + m.held, spent_micro = b.spent_micro + m.spent
+  FROM unnest(%s::uuid[], %s::bigint[], %s::bigint[]) AS m(id, held, spent)
+ WHERE b.id = m.id
+   AND (m.held + m.spent <= 0 OR b.cap_micro IS NULL
+        OR b.held_micro + b.spent_micro + m.held + m.spent <= b.cap_micro)
+"""
+
+
 def move_budgets(moves: dict[UUID, tuple[int, int]]) -> None:
     """
     Add (held, spent) to budgets.
@@ -222,17 +232,7 @@ def move_budgets(moves: dict[UUID, tuple[int, int]]) -> None:
     if not moves:
         return
     with connection.cursor() as cursor:
-        cursor.execute(
-            """
-            UPDATE billing_budget b
-               SET held_micro = b.held_micro + m.held, spent_micro = b.spent_micro + m.spent
-              FROM unnest(%s::uuid[], %s::bigint[], %s::bigint[]) AS m(id, held, spent)
-             WHERE b.id = m.id
-               AND (m.held + m.spent <= 0 OR b.cap_micro IS NULL
-                    OR b.held_micro + b.spent_micro + m.held + m.spent <= b.cap_micro)
-            """,
-            [list(moves), [m[0] for m in moves.values()], [m[1] for m in moves.values()]],
-        )
+        cursor.execute(_MOVE_BUDGETS, [list(moves), [m[0] for m in moves.values()], [m[1] for m in moves.values()]])
         if cursor.rowcount != len(moves):
             raise BudgetMoved(f"{len(moves) - cursor.rowcount} of {len(moves)} budgets changed under their lock")
 

@@ -241,12 +241,17 @@ def lock_budgets(*, attempts: Iterable[UUID] = (), cost_objects: Iterable[UUID] 
     A transaction that settles, extends and holds calls this first, with all it is about, so that two of them cannot
     wait for each other.
     """
+    starting = set(cost_objects)
     holds = books.lock_holds(attempts)
-    terms = books.terms_of([*cost_objects, *(h.cost_object for h in holds.values())])
-    months = {t.studio: metering.month_of(now, zone=t.zone) for t in terms.values()}
-    books.ensure_budgets((studio, BudgetScope.STUDIO, studio, month) for studio, month in months.items())
-    now_keys = [key for t in terms.values() for key in books.budgets_of(t, months[t.studio])]
-    books.lock_budgets([*now_keys, *((terms[h.cost_object].studio, h.month) for h in holds.values())])
+    if not starting and not holds:
+        return
+    terms = books.terms_of([*starting, *(h.cost_object for h in holds.values())])
+    months = {c: metering.month_of(now, zone=terms[c].zone) for c in starting}
+    books.ensure_budgets((terms[c].studio, BudgetScope.STUDIO, terms[c].studio, month) for c, month in months.items())
+    keys = [key for c, month in months.items() for key in books.budgets_of(terms[c], month)]
+    books.lock_budgets(
+        [*keys, *(key for h in holds.values() for key in books.budgets_of(terms[h.cost_object], h.month))]
+    )
 
 
 def _lock_budgets_of(
@@ -261,6 +266,8 @@ def settle(facts: Sequence[EndedFact], *, now: datetime) -> None:
 
     `now` is when the end was received. Settled again, an attempt changes nothing.
     """
+    if not facts:
+        return
     holds = books.lock_holds(f.attempt for f in facts)
     terms = books.terms_of([*(f.cost_object for f in facts), *(h.cost_object for h in holds.values())])
     budgets = _lock_budgets_of(holds.values(), terms)
@@ -383,6 +390,8 @@ def _settle_budgets(lines: Iterable[Line], budgets: Mapping[tuple[UUID, date | N
 def release(attempts: Sequence[UUID], *, now: datetime) -> None:
     """Give back the holds of attempts that never started. Released or settled before, an attempt changes nothing."""
     holds = books.lock_holds(attempts)
+    if not holds:
+        return
     terms = books.terms_of(h.cost_object for h in holds.values())
     budgets = _lock_budgets_of(holds.values(), terms)
     moves: dict[UUID, tuple[int, int]] = {}
