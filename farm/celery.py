@@ -13,7 +13,7 @@ from celery import Celery
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "farm.settings")
 
-from django.conf import settings  # noqa: E402  (needs the line above)
+from django.conf import settings
 
 app = Celery("farm")
 app.conf.update(

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.db import models
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    _UuidField = models.UUIDField[UUID, UUID]  # generic to the type checker only
+else:
+    _UuidField = models.UUIDField
 
 
 class UuidV7(models.Func):
@@ -15,7 +22,7 @@ class UuidV7(models.Func):
     output_field = models.UUIDField()
 
 
-class UuidKey(models.UUIDField):
+class UuidKey(_UuidField):
     """Primary key made by the database; an identifier, never a permission."""
 
     def __init__(self, **kwargs: Any) -> None:

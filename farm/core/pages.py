@@ -44,7 +44,7 @@ def page(
             continue
         if name not in filters:
             raise UnknownFilter(name, f"Known here: {', '.join(sorted({*filters, 'limit', 'cursor'}))}.")
-        rows = filters[name](rows, value)
+        rows = filters[name](rows, str(value))
     limit = _limit(request.GET.get("limit", "50"))
     if cursor := request.GET.get("cursor"):
         key = parse_id(cursor, "cursor")
@@ -101,5 +101,8 @@ def page_schema(serializer: type[serializers.BaseSerializer[Any]]) -> Any:
 
     return inline_serializer(
         f"{serializer.__name__}Page",
-        {"results": serializer(many=True), "next": serializers.CharField(allow_null=True, help_text="Cursor of the next page.")},
+        {
+            "results": serializer(many=True),
+            "next": serializers.CharField(allow_null=True, help_text="Cursor of the next page."),
+        },
     )

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from django.core.exceptions import PermissionDenied, SuspiciousOperation
-from django.db import DatabaseError, InterfaceError, OperationalError
+from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from rest_framework import exceptions
 from rest_framework.response import Response
@@ -23,12 +23,21 @@ CONTENT_TYPE = "application/problem+json"
 
 def problem(status: int, code: str, detail: str, **extra: Any) -> dict[str, Any]:
     """Make the body of a problem."""
-    return {"type": f"urn:farmhand:problem:{code}", "title": code.replace("-", " "), "status": status, "code": code, "detail": detail, **extra}
+    return {
+        "type": f"urn:farmhand:problem:{code}",
+        "title": code.replace("-", " "),
+        "status": status,
+        "code": code,
+        "detail": detail,
+        **extra,
+    }
 
 
 def _of_refusal(refusal: Refusal) -> dict[str, Any]:
     errors = [_item(r) for r in (refusal.refusals if isinstance(refusal, Refusals) else [refusal]) if r.field]
-    params = {k: v if isinstance(v, (int, float, bool, list, dict, type(None))) else str(v) for k, v in refusal.params.items()}
+    params = {
+        k: v if isinstance(v, (int, float, bool, list, dict, type(None))) else str(v) for k, v in refusal.params.items()
+    }
     return problem(refusal.status, refusal.code, refusal.sentence, params=params, errors=errors)
 
 
@@ -69,8 +78,6 @@ def answer(error: Exception, context: dict[str, Any]) -> Response | None:
     elif isinstance(error, exceptions.APIException):
         code = str(getattr(error, "default_code", "error")).replace("_", "-")
         body = problem(error.status_code, code, str(error.detail), params={}, errors=[])
-        if isinstance(error, exceptions.Throttled) and error.wait is not None:
-            headers["Retry-After"] = str(int(error.wait) + 1)
         if error.status_code == 401:
             headers["WWW-Authenticate"] = "Bearer"
     else:
@@ -101,17 +108,41 @@ class ProblemMiddleware:
             return _http(_of_refusal(error))
         if isinstance(error, (Http404, PermissionDenied, SuspiciousOperation)):
             return None
-        logger.exception("%s %s failed", request.method, request.path)
-        return _http(problem(500, "internal-error", "The farm made a mistake. It is logged; try again, or tell your operator the time and address.", params={}, errors=[]))
+        logger.error("%s %s failed", request.method, request.path, exc_info=error)
+        return _http(
+            problem(
+                500,
+                "internal-error",
+                "The farm made a mistake. It is logged; try again, or tell your operator the time and address.",
+                params={},
+                errors=[],
+            )
+        )
 
-    def _unavailable(self, error: DatabaseError) -> HttpResponse:
-        logger.warning("database unavailable: %s", str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__)
-        response = _http(problem(503, "unavailable", "The farm's database does not answer at the moment. Nothing was changed; try again in a few seconds.", params={}, errors=[]))
+    def _unavailable(self, error: Exception) -> HttpResponse:
+        logger.warning(
+            "database unavailable: %s",
+            str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__,
+        )
+        response = _http(
+            problem(
+                503,
+                "unavailable",
+                "The farm's database does not answer at the moment. Nothing was changed; try again in a few seconds.",
+                params={},
+                errors=[],
+            )
+        )
         response.headers["Retry-After"] = "2"
         return response
 
     def _plain(self, request: HttpRequest, status: int) -> HttpResponse:
-        codes = {400: ("bad-request", "The request is malformed."), 403: ("permission-denied", "You may not do this."), 404: ("not-found", f"There is nothing at {request.path}."), 405: ("method-not-allowed", f"{request.method} is not possible here.")}
+        codes = {
+            400: ("bad-request", "The request is malformed."),
+            403: ("permission-denied", "You may not do this."),
+            404: ("not-found", f"There is nothing at {request.path}."),
+            405: ("method-not-allowed", f"{request.method} is not possible here."),
+        }
         code, detail = codes.get(status, ("error", "The request failed."))
         return _http(problem(status, code, detail, params={}, errors=[]))
 

@@ -25,22 +25,24 @@ class Problem(serializers.Serializer[Any]):
     code = serializers.CharField(help_text="Stable; programs decide by it.")
     detail = serializers.CharField(help_text="One sentence for a person.")
     params = serializers.DictField(help_text="The values in the sentence, to word it in another language.")
-    errors = ProblemError(many=True)
+    errors = ProblemError(many=True)  # type: ignore[assignment]  # a field, though DRF has a property of this name
 
 
 class Schema(AutoSchema):
     """Adds the problem answers, and the scope a token needs, to each operation."""
 
-    def get_description(self) -> str:
+    def get_description(self) -> str:  # type: ignore[override]  # drf-spectacular's, not DRF's
         text = super().get_description() or ""
         scope = getattr(self.view, "scope_for", lambda method: None)(self.method)
         return f"{text}\n\nScope: `{scope}`" if scope else text
 
-    def _get_response_bodies(self, direction: str = "response") -> Any:
+    def _get_response_bodies(self, direction: Any = "response") -> Any:
         bodies = super()._get_response_bodies(direction)
         component = self.resolve_serializer(Problem(), "response").ref
         for status, words in self._problems():
-            bodies.setdefault(status, {"description": words, "content": {"application/problem+json": {"schema": component}}})
+            bodies.setdefault(
+                status, {"description": words, "content": {"application/problem+json": {"schema": component}}}
+            )
         return bodies
 
     def _problems(self) -> list[tuple[str, str]]:

@@ -40,7 +40,9 @@ def create_roles() -> migrations.RunSQL:
     return migrations.RunSQL(CREATE_ROLES, migrations.RunSQL.noop)
 
 
-def tenant_table(table: str, *, condition: str | None = None, grants: str = "SELECT, INSERT, UPDATE, DELETE") -> migrations.RunSQL:
+def tenant_table(
+    table: str, *, condition: str | None = None, grants: str = "SELECT, INSERT, UPDATE, DELETE"
+) -> migrations.RunSQL:
     """
     Put a table under row-level security.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, cast
 
 from django.db import IntegrityError, transaction
 from django.http import HttpRequest, HttpResponse, JsonResponse
@@ -66,7 +66,7 @@ def once(request: Request, act: Callable[[], Response]) -> Response:
         return act()
     if len(key) > 200:
         raise KeyReused(key=key[:20] + "…")
-    studio, route = request.auth.studio.id, f"{request.method} {request.path}"
+    studio, route = cast(Any, request.auth).studio.id, f"{request.method} {request.path}"
     body = json.dumps(request.data, sort_keys=True, default=str)
     digest = hashlib.sha256(body.encode()).hexdigest()
     stored = IdempotencyKey.objects.filter(studio_id=studio, route=route, key=key).first()
@@ -79,7 +79,12 @@ def once(request: Request, act: Callable[[], Response]) -> Response:
     try:
         with transaction.atomic():
             IdempotencyKey.objects.create(
-                studio_id=studio, route=route, key=key, request_digest=digest, status=response.status_code, body=rendered
+                studio_id=studio,
+                route=route,
+                key=key,
+                request_digest=digest,
+                status=response.status_code,
+                body=rendered,
             )
     except IntegrityError:  # its twin committed first: this transaction, act and all, is rolled back
         raise KeyBusy(key=key) from None

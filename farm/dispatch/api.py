@@ -17,6 +17,7 @@ from django.views.decorators.csrf import csrf_exempt
 
 from farm.core.errors import Refusal
 from farm.core.problems import CONTENT_TYPE, problem
+from farm.core.wakeups import wake_dispatcher
 from farm.dispatch import conversation
 from farm.dispatch.claims import queue_of
 from farm.dispatch.people import urls as urls
@@ -76,7 +77,7 @@ def _worker(request: HttpRequest) -> Worker:
     kind, _, token = request.headers.get("Authorization", "").partition(" ")
     worker = fleet.worker_by_token(token.strip()) if kind.lower() == "bearer" else None
     if worker is None:
-        raise NotAWorker()
+        raise NotAWorker
     return worker
 
 
@@ -84,7 +85,7 @@ def _worker(request: HttpRequest) -> Worker:
 def register(request: HttpRequest) -> protocol.RegisterAnswer:
     """A booted machine exchanges its one-time secret for a token."""
     entered = fleet.register(_message(request, protocol.RegisterRequest), now=timezone.now())
-    conversation.wake_dispatcher()
+    wake_dispatcher()
     return protocol.RegisterAnswer(
         worker=str(entered.worker.id),
         token=entered.token,

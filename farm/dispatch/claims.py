@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any, cast
 from uuid import UUID
 
 from django.db import connection, transaction
@@ -36,7 +37,9 @@ class Pass:
 
     claimed: int = 0
     ready: int = 0
-    short: dict[UUID, int] = field(default_factory=dict)  # cost objects the budget refused, and what is missing, in micro-units
+    short: dict[UUID, int] = field(
+        default_factory=dict
+    )  # cost objects the budget refused, and what is missing, in micro-units
     told: dict[UUID, list[str]] = field(default_factory=dict)  # worker → attempts
 
 
@@ -69,7 +72,14 @@ def run_pass(*, now: datetime, without: Sequence[UUID] = ()) -> Pass:
     return done
 
 
-def claim(assignments: Sequence[Assignment], classes: dict[tuple[UUID, int], str], binds: set[UUID], done: Pass, *, now: datetime) -> None:
+def claim(
+    assignments: Sequence[Assignment],
+    classes: dict[tuple[UUID, int], str],
+    binds: set[UUID],
+    done: Pass,
+    *,
+    now: datetime,
+) -> None:
     """Lease tasks for these assignments as far as tasks, workers and money are still there, and tell the workers."""
     with transaction.atomic():
         candidates = _candidates(assignments, classes)
@@ -100,7 +110,9 @@ SELECT t.id, t.step_id, t.job_id, t.studio_id, j.cost_object_id, j.purpose
 
 def _candidates(assignments: Sequence[Assignment], classes: dict[tuple[UUID, int], str]) -> list[_Candidate]:
     """Lock the first ready tasks of each step and pair them with its assignments; workers that left drop out."""
-    staying = set(Worker.objects.filter(pk__in={a.worker for a in assignments}, status="ready").values_list("id", flat=True))
+    staying = set(
+        Worker.objects.filter(pk__in={a.worker for a in assignments}, status="ready").values_list("id", flat=True)
+    )
     lent: dict[UUID, list[Assignment]] = defaultdict(list)
     for assignment in assignments:
         if assignment.worker in staying:
@@ -110,13 +122,17 @@ def _candidates(assignments: Sequence[Assignment], classes: dict[tuple[UUID, int
     with connection.cursor() as cursor:
         cursor.execute(_PICK, [list(lent), [len(a) for a in lent.values()]])
         tasks = cursor.fetchall()
-        cursor.execute("SELECT step_id, worker_class, recent_ms FROM dispatch_pace WHERE step_id = ANY(%s)", [list(lent)])
+        cursor.execute(
+            "SELECT step_id, worker_class, recent_ms FROM dispatch_pace WHERE step_id = ANY(%s)", [list(lent)]
+        )
         paces = {(step, kind): p.p95 for step, kind, recent in cursor.fetchall() if (p := predict(recent))}
     found = []
     for task, step, job, studio, cost_object, purpose in tasks:
         to = lent[step].pop(0)
         kind = classes[to.worker, to.slot]
-        found.append(_Candidate(task, step, job, studio, cost_object, to.worker, to.slot, kind, purpose, paces.get((step, kind))))
+        found.append(
+            _Candidate(task, step, job, studio, cost_object, to.worker, to.slot, kind, purpose, paces.get((step, kind)))
+        )
     return found
 
 
@@ -134,7 +150,14 @@ def _new_ids(count: int) -> list[UUID]:
 def _hold(attempts: dict[UUID, _Candidate], done: Pass, *, now: datetime) -> dict[UUID, _Candidate]:
     """Hold money for each attempt; give those that got it."""
     requests = [
-        HoldRequest(attempt=attempt, cost_object=c.cost_object, worker_class=c.worker_class, gpus=1, predicted_p95_ms=c.p95_ms, purpose=c.purpose)
+        HoldRequest(
+            attempt=attempt,
+            cost_object=c.cost_object,
+            worker_class=c.worker_class,
+            gpus=1,
+            predicted_p95_ms=c.p95_ms,
+            purpose=c.purpose,
+        )
         for attempt, c in attempts.items()
     ]
     answer = hold(requests, now=now)
@@ -144,14 +167,18 @@ def _hold(attempts: dict[UUID, _Candidate], done: Pass, *, now: datetime) -> dic
 
 
 _LEASE = f"""
-WITH w AS (SELECT * FROM unnest(%(attempt)s::uuid[], %(task)s::uuid[], %(worker)s::uuid[], %(slot)s::int[], %(kind)s::text[])
+WITH w AS (SELECT * FROM unnest(%(attempt)s::uuid[], %(task)s::uuid[], %(worker)s::uuid[], %(slot)s::int[],
+                                %(kind)s::text[])
                       AS w(attempt, task, worker, slot, kind)),
-     leased AS (UPDATE jobs_task t SET status = 'leased', generation = t.generation + 1, changed_at = %(now)s, revision = {REVISION}
+     leased AS (UPDATE jobs_task t
+                   SET status = 'leased', generation = t.generation + 1, changed_at = %(now)s, revision = {REVISION}
                   FROM w WHERE t.id = w.task AND t.status = 'ready'
                 RETURNING t.id, t.studio_id, t.job_id, t.step_id, t.generation, w.attempt, w.worker, w.slot, w.kind)
-INSERT INTO dispatch_attempt (id, studio_id, job_id, step_id, task_id, worker_id, slot, generation, status, worker_class, lease_until, claimed_at,
-                              progress, elapsed_ms, log_chunks, cause, sentence, setup_ms, render_ms, peak_memory_mib, device, is_settled)
-SELECT attempt, studio_id, job_id, step_id, id, worker, slot, generation, 'assigned', kind, %(until)s, %(now)s, 0, 0, 0, '', '', 0, 0, 0, '', false
+INSERT INTO dispatch_attempt (id, studio_id, job_id, step_id, task_id, worker_id, slot, generation, status,
+                              worker_class, lease_until, claimed_at, progress, elapsed_ms, log_chunks, cause, sentence,
+                              setup_ms, render_ms, peak_memory_mib, device, is_settled)
+SELECT attempt, studio_id, job_id, step_id, id, worker, slot, generation, 'assigned',
+       kind, %(until)s, %(now)s, 0, 0, 0, '', '', 0, 0, 0, '', false
   FROM leased
 """  # noqa: S608
 
@@ -204,7 +231,14 @@ def tell(told: dict[UUID, list[str]]) -> None:
                 name = queue_of(worker)
                 # No exchange and no declaration: the list alone exists in the broker, and is gone when it is empty.
                 queue = Queue(name, Exchange(""), routing_key=name, no_declare=True)
-                app.send_task("farmhand.assigned", args=[attempts], queue=queue, producer=producer, retry=False, ignore_result=True)
+                app.send_task(
+                    "farmhand.assigned",
+                    args=[attempts],
+                    queue=cast(Any, queue),  # a name or a queue; its type stub knows only names
+                    producer=producer,
+                    retry=False,
+                    ignore_result=True,
+                )
     except Exception as error:  # whatever the broker's client raises
         logger.warning("could not tell %d workers (%s); they will hear at their next sync", len(told), error)
 

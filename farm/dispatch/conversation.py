@@ -15,7 +15,7 @@ from farm.core.wakeups import wake_dispatcher, wake_reconciler
 from farm.dispatch.ends import ReportedEnd, end_attempts, is_sick, unproved
 from farm.dispatch.models import Attempt
 from farm.dispatch.predicting import timeout_s
-from farm.dispatch.uploads import upload_grant
+from farm.dispatch.uploads import MAX_LOG_CHUNKS, upload_grant
 from farm.fleet.models import Worker
 from farm.fleet.moves import WorkerStatus
 from farm.fleet.requirements import Requirements
@@ -27,7 +27,17 @@ from farm.jobs.status import Moved, move_tasks, ripple
 from farm.scenes.selectors import manifest_of
 from farm.scenes.services import signed_downloads
 from workers import protocol
-from workers.protocol import LEASE_S, SYNC_INTERVAL_S, Assignment, AttemptReport, Order, Phase, SyncAnswer, SyncRequest, TaskParameter
+from workers.protocol import (
+    LEASE_S,
+    SYNC_INTERVAL_S,
+    Assignment,
+    AttemptReport,
+    Order,
+    Phase,
+    SyncAnswer,
+    SyncRequest,
+    TaskParameter,
+)
 
 TAKE_REPORTS = "farm.dispatch.reconcilers.take_reports"
 
@@ -40,7 +50,7 @@ class TooMuch(Refusal):
 
 
 def sync(worker: Worker, request: SyncRequest, *, now: datetime) -> SyncAnswer:
-    """Take what a worker says, and answer with all it shall hold. Idempotent; a sync with twenty ends is one transaction."""
+    """Take what a worker says and answer with all it shall hold. Idempotent; twenty ends are one transaction."""
     ids = [_id(r.attempt) for r in request.attempts]
     held = {a.id: a for a in Attempt.objects.filter(worker=worker, pk__in=ids)}
     ends = [ReportedEnd(_id(r.attempt), r.generation, r.end) for r in request.attempts if r.end is not None]
@@ -55,7 +65,11 @@ def sync(worker: Worker, request: SyncRequest, *, now: datetime) -> SyncAnswer:
         ripple([*revived, *ended.moved], now=now)
         lock_budgets(attempts=[*(f.attempt for f in ended.facts), *(attempt for attempt, _ in running)], now=now)
         settle(ended.facts, now=now)
-        unpaid = {attempt for attempt, goes_on in extend_holds(running, now=now).items() if not goes_on} if running else set()
+        unpaid = (
+            {attempt for attempt, goes_on in extend_holds(running, now=now).items() if not goes_on}
+            if running
+            else set()
+        )
         assignments = _assignments(worker, unpaid)
         note_sync(worker, request, is_idle=not assignments, now=now)
         if ended.failed:
@@ -65,7 +79,9 @@ def sync(worker: Worker, request: SyncRequest, *, now: datetime) -> SyncAnswer:
         if any(a.task.job.purpose == "inspection" for a in ended.succeeded):
             wake_reconciler(TAKE_REPORTS)
     worker.refresh_from_db(fields=["status"])
-    state = {"ready": protocol.WorkerState.READY, "draining": protocol.WorkerState.DRAINING}.get(worker.status, protocol.WorkerState.GONE)
+    state = {"ready": protocol.WorkerState.READY, "draining": protocol.WorkerState.DRAINING}.get(
+        worker.status, protocol.WorkerState.GONE
+    )
     return SyncAnswer(state=state, attempts=assignments, answers=ended.answers, interval_s=float(SYNC_INTERVAL_S))
 
 
@@ -95,7 +111,8 @@ def _revive(attempts: Sequence[Attempt], *, now: datetime) -> list[Moved]:
 
 _EXTEND = """
 UPDATE dispatch_attempt a
-   SET lease_until = %(until)s, progress = r.progress, elapsed_ms = r.elapsed_ms, log_chunks = greatest(a.log_chunks, r.log_chunks),
+   SET lease_until = %(until)s, progress = r.progress, elapsed_ms = r.elapsed_ms,
+       log_chunks = greatest(a.log_chunks, r.log_chunks),
        status = CASE WHEN r.is_started THEN 'started' ELSE a.status END,
        started_at = CASE WHEN r.is_started THEN coalesce(a.started_at, %(now)s) ELSE a.started_at END
   FROM unnest(%(ids)s::uuid[], %(progress)s::float[], %(elapsed)s::bigint[], %(chunks)s::int[], %(started)s::bool[])
@@ -132,8 +149,8 @@ def _running(reports: dict[UUID, AttemptReport]) -> list[tuple[UUID, int]]:
 
 
 _HELD = """
-SELECT a.id, a.generation, a.slot, a.step_id, t.status, t.generation, t.parameters, s.parameter_types, s.outputs, s.requirements,
-       j.timeout_s, j.no_progress_s, p.recent_ms
+SELECT a.id, a.generation, a.slot, a.step_id, t.status, t.generation, t.parameters,
+       s.parameter_types, s.outputs, s.requirements, j.timeout_s, j.no_progress_s, p.recent_ms
   FROM dispatch_attempt a
   JOIN jobs_task t ON t.id = a.task_id
   JOIN jobs_step s ON s.id = a.step_id
@@ -151,8 +168,24 @@ def _assignments(worker: Worker, unpaid: set[UUID]) -> list[Assignment]:
         rows = cursor.fetchall()
     found = []
     for row in rows:
-        (attempt, generation, slot, step, status, current, parameters, types, outputs, requirements, asked, no_progress, recent) = row
-        parameters, types, outputs, requirements = (json.loads(v) if isinstance(v, str) else v for v in (parameters, types, outputs, requirements))
+        (
+            attempt,
+            generation,
+            slot,
+            step,
+            status,
+            current,
+            parameters,
+            types,
+            outputs,
+            requirements,
+            asked,
+            no_progress,
+            recent,
+        ) = row
+        parameters, types, outputs, requirements = (
+            json.loads(v) if isinstance(v, str) else v for v in (parameters, types, outputs, requirements)
+        )
         reason = ""
         if status == TaskStatus.CANCELLED:
             reason = "cancelled"
@@ -169,7 +202,7 @@ def _assignments(worker: Worker, unpaid: set[UUID]) -> list[Assignment]:
                 slot=slot,
                 step=str(step),
                 parameters={name: TaskParameter(type=types[name], value=value) for name, value in parameters.items()},
-                expected=expected_outputs(outputs, parameters, types),
+                expected=expected_outputs(outputs, parameters),
                 timeout_s=timeout_s(recent or [], asked),
                 no_progress_s=no_progress,
                 memory_mib=int(Requirements.from_json(requirements).amounts.get("worker.memory", 0)),
@@ -180,7 +213,9 @@ def _assignments(worker: Worker, unpaid: set[UUID]) -> list[Assignment]:
 
 def _watch_health(worker: Worker, *, now: datetime) -> None:
     """Quarantine a worker on which three jobs fail that do not fail elsewhere; never a fleet's last."""
-    others = Worker.objects.filter(fleet=worker.fleet_id, status=WorkerStatus.READY, quarantined_at=None).exclude(pk=worker.pk)
+    others = Worker.objects.filter(fleet=worker.fleet_id, status=WorkerStatus.READY, quarantined_at=None).exclude(
+        pk=worker.pk
+    )
     if worker.quarantined_at is None and is_sick(worker, now=now) and others.exists():
         quarantine(worker, reason="quarantined: tasks of three jobs failed here that do not fail elsewhere", now=now)
 
@@ -201,8 +236,12 @@ def grants(worker: Worker, request: protocol.GrantsRequest, *, now: datetime) ->
         if step is not None and step.job.scene_version_id:
             signed = signed_downloads(step.job.scene_version_id, now=now)
             downloads |= {d: signed[d] for d in wish.digests if d in signed}
-    attempts = {a.id: a for a in Attempt.objects.filter(worker=worker, pk__in={_id(u.attempt) for u in request.uploads})}
-    uploads = [upload_grant(attempts[_id(u.attempt)], u, now=now) for u in request.uploads if _id(u.attempt) in attempts]
+    attempts = {
+        a.id: a for a in Attempt.objects.filter(worker=worker, pk__in={_id(u.attempt) for u in request.uploads})
+    }
+    uploads = [
+        upload_grant(attempts[_id(u.attempt)], u, now=now) for u in request.uploads if _id(u.attempt) in attempts
+    ]
     return protocol.GrantsAnswer(downloads=downloads, uploads=uploads)
 
 
@@ -238,6 +277,10 @@ def step_document(worker: Worker, step_id: UUID) -> protocol.StepDocument:
         environments=document["environments"],
         script=document["script"],
         extensions=document["extensions"],
-        software={name.removeprefix("farmhand:"): v[0] for name, v in requirements.attributes.items() if name == "farmhand:blender"},
+        software={
+            name.removeprefix("farmhand:"): v[0]
+            for name, v in requirements.attributes.items()
+            if name == "farmhand:blender"
+        },
         needs_gpu=requirements.needs_gpu,
     )

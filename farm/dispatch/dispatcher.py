@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 import psycopg
@@ -83,14 +84,14 @@ class Dispatcher:
         except DatabaseError:
             logger.exception("a pass failed; its claims are rolled back")
             return False
-        self.short |= {cost_object: now + BUDGET_PAUSE for cost_object in done.short}
+        self.short |= dict.fromkeys(done.short, now + BUDGET_PAUSE)
         if done.ready > done.claimed and time.monotonic() > self.next_capacity:
             self.next_capacity = time.monotonic() + CAPACITY_PAUSE_S
             wake_reconciler("farm.dispatch.reconcilers.provide_capacity")
         return done.claimed > 0
 
 
-def _parameters() -> dict[str, object]:
+def _parameters() -> dict[str, Any]:
     """A session of its own: an advisory lock and LISTEN live as long as it does."""
     parameters = connection.get_connection_params()
     return {name: parameters[name] for name in ("dbname", "user", "password", "host", "port") if parameters.get(name)}

@@ -126,7 +126,7 @@ def _end_one(work: Endings, attempt: Attempt, task: Task, reported: ReportedEnd)
         return
     end = reported.end
     is_current = task.generation == attempt.generation == reported.generation
-    if is_current and task.status == TaskStatus.CANCELLED or end.outcome is Outcome.CANCELLED and is_current:
+    if (is_current and task.status == TaskStatus.CANCELLED) or (end.outcome is Outcome.CANCELLED and is_current):
         _end_cancelled(work, attempt, task, end)
     elif not is_current or task.status not in {TaskStatus.LEASED, TaskStatus.READY}:
         _close(work, attempt, task, end, AttemptStatus.SUPERSEDED)
@@ -146,7 +146,7 @@ def _missing(task: Task, end: End) -> str:
     names = [o.name for o in end.outputs]
     if len(names) > MAX_OUTPUT_NAMES or len(set(names)) != len(names):
         return "its outputs' names repeat or are too many"
-    expected = expected_outputs(task.step.outputs, task.parameters, task.step.parameter_types)
+    expected = expected_outputs(task.step.outputs, task.parameters)
     reported = {(o.name, o.role): o for o in end.outputs}
     for wish in expected or []:
         found = reported.get((wish.name, wish.role))
@@ -182,9 +182,17 @@ def _close(work: Endings, attempt: Attempt, task: Task, end: End, status: Attemp
     was_settled, attempt.is_settled = attempt.is_settled, True
     attempt.save(
         update_fields=[
-            "status", "cause", "sentence", "setup_ms", "render_ms", "peak_memory_mib", "device", "ended_at", "is_settled"
+            "status",
+            "cause",
+            "sentence",
+            "setup_ms",
+            "render_ms",
+            "peak_memory_mib",
+            "device",
+            "ended_at",
+            "is_settled",
         ]
-    )  # fmt: skip
+    )
     if not was_settled:
         work.facts.append(fact_of(attempt, task, outcome=str(status)))
 
@@ -243,9 +251,17 @@ def _end_interrupted(work: Endings, attempt: Attempt, task: Task, end: End) -> N
 
 
 def put_back(tasks: Sequence[UUID], *, now: datetime) -> list[Moved]:
-    """Make interrupted tasks ready again, free of charge; after ten times a task is given up, for a person to decide."""
-    where, params = "id = ANY(%(tasks)s) AND interruptions + 1 {} %(most)s", {"tasks": list(tasks), "most": MAX_INTERRUPTIONS}
-    shared: dict[str, Any] = {"params": params, "now": now, "also": "interruptions = interruptions + 1", "only": [TaskStatus.LEASED]}
+    """Make interrupted tasks ready again, free of charge; after ten times a task is given up for a person to see."""
+    where, params = (
+        "id = ANY(%(tasks)s) AND interruptions + 1 {} %(most)s",
+        {"tasks": list(tasks), "most": MAX_INTERRUPTIONS},
+    )
+    shared: dict[str, Any] = {
+        "params": params,
+        "now": now,
+        "also": "interruptions = interruptions + 1",
+        "only": [TaskStatus.LEASED],
+    }
     return [
         *move_tasks(TaskStatus.READY, where=where.format("<"), **shared),
         *move_tasks(TaskStatus.FAILED, where=where.format(">="), **shared),
@@ -255,7 +271,9 @@ def put_back(tasks: Sequence[UUID], *, now: datetime) -> list[Moved]:
 def _end_failed(work: Endings, attempt: Attempt, task: Task, end: End) -> None:
     _close(work, attempt, task, end, AttemptStatus.FAILED)
     failures, failed_on = task.failures + 1, {*task.failed_on, attempt.worker_id}
-    given_up = end.cause in CERTAIN or (failures >= MAX_FAILURES and (len(failed_on) >= LEAST_WORKERS or _is_only_worker(attempt)))
+    given_up = end.cause in CERTAIN or (
+        failures >= MAX_FAILURES and (len(failed_on) >= LEAST_WORKERS or _is_only_worker(attempt))
+    )
     work.moved += move_tasks(
         TaskStatus.FAILED if given_up else TaskStatus.READY,
         where="id = %(task)s",
@@ -269,17 +287,20 @@ def _end_failed(work: Endings, attempt: Attempt, task: Task, end: End) -> None:
 
 def _is_only_worker(attempt: Attempt) -> bool:
     """No other worker of its fleet is there to try it on."""
-    return not Worker.objects.filter(fleet=attempt.worker.fleet_id, status="ready").exclude(pk=attempt.worker_id).exists()
+    return (
+        not Worker.objects.filter(fleet=attempt.worker.fleet_id, status="ready").exclude(pk=attempt.worker_id).exists()
+    )
 
 
 _INSERT_OUTPUTS = """
-INSERT INTO dispatch_output (studio_id, job_id, task_id, attempt_id, frame, name, role, key, size, digest, format, width, height, channels,
-                             bit_depth, statistics, is_current)
-SELECT o.studio, o.job, o.task, o.attempt, o.frame, o.name, o.role, o.key, o.size, o.digest, o.format, o.width, o.height, o.channels,
-       o.bit_depth, o.statistics::jsonb, true
-  FROM unnest(%s::uuid[], %s::uuid[], %s::uuid[], %s::uuid[], %s::int[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::text[],
-              %s::text[], %s::int[], %s::int[], %s::int[], %s::int[], %s::text[])
-       AS o(studio, job, task, attempt, frame, name, role, key, size, digest, format, width, height, channels, bit_depth, statistics)
+INSERT INTO dispatch_output (studio_id, job_id, task_id, attempt_id, frame, name, role, key, size, digest,
+                             format, width, height, channels, bit_depth, statistics, is_current)
+SELECT o.studio, o.job, o.task, o.attempt, o.frame, o.name, o.role, o.key, o.size, o.digest,
+       o.format, o.width, o.height, o.channels, o.bit_depth, o.statistics::jsonb, true
+  FROM unnest(%s::uuid[], %s::uuid[], %s::uuid[], %s::uuid[], %s::int[], %s::text[], %s::text[], %s::text[],
+              %s::bigint[], %s::text[], %s::text[], %s::int[], %s::int[], %s::int[], %s::int[], %s::text[])
+       AS o(studio, job, task, attempt, frame, name, role, key, size, digest,
+            format, width, height, channels, bit_depth, statistics)
 """
 
 
@@ -294,22 +315,27 @@ def _record_outputs(work: Endings) -> None:
 
 
 def _output_row(attempt: Attempt, o: OutputReport) -> tuple[Any, ...]:
-    key = keys.output(attempt.studio_id, attempt.id, o.digest)
-    frame = _frame_of(attempt.task, o.name)
+    key = keys.output_key(attempt.studio_id, attempt.id, o.digest)
+    frame = attempt.task.frame
     statistics = json.dumps(o.statistics) if o.statistics is not None else None
     return (
-        attempt.studio_id, attempt.job_id, attempt.task_id, attempt.id, frame, o.name, str(o.role), key, o.size, o.digest, o.format or "",
-        o.width, o.height, o.channels, o.bit_depth, statistics,
-    )  # fmt: skip
-
-
-def _frame_of(task: Task, name: str) -> int | None:
-    """Give the frame a file shows: the task's, or for a chunk the one whose expected name it bears."""
-    if task.frame is not None or task.step.outputs is None or "pattern" not in task.step.outputs:
-        return task.frame
-    stem = name.rsplit(".", 1)[0]
-    digits = stem.rsplit("_", 1)[-1]
-    return int(digits) if digits.lstrip("-").isdigit() else None
+        attempt.studio_id,
+        attempt.job_id,
+        attempt.task_id,
+        attempt.id,
+        frame,
+        o.name,
+        str(o.role),
+        key,
+        o.size,
+        o.digest,
+        o.format or "",
+        o.width,
+        o.height,
+        o.channels,
+        o.bit_depth,
+        statistics,
+    )
 
 
 def _learn_pace(attempts: Sequence[Attempt]) -> None:
@@ -323,7 +349,8 @@ def _learn_pace(attempts: Sequence[Attempt]) -> None:
                 f"""
                 INSERT INTO dispatch_pace AS p (studio_id, step_id, worker_class, recent_ms) VALUES (%s, %s, %s, %s)
                 ON CONFLICT (step_id, worker_class) DO UPDATE
-                   SET recent_ms = (p.recent_ms || excluded.recent_ms)[greatest(1, cardinality(p.recent_ms) + cardinality(excluded.recent_ms) - {RECENT - 1}):]
+                   SET recent_ms = (p.recent_ms || excluded.recent_ms)
+                                   [greatest(1, cardinality(p.recent_ms || excluded.recent_ms) - {RECENT - 1}):]
                 """,  # noqa: S608
                 [studio, step, kind, times],
             )

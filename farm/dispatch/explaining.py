@@ -42,7 +42,7 @@ _SENTENCES = {
     "cancelled": "It was cancelled; {succeeded} of {total} tasks had succeeded.",
     "suspended-person": "A person suspended it. Resume it when it shall go on; {leased} tasks still run.",
     "suspended-approval": "Its scout frames are done. Look at them and at the quote, then continue.",
-    "suspended-failures": "It suspended itself because {failed} of its first tasks failed. Look at one, then resume or cancel.",
+    "suspended-failures": "It suspended itself: {failed} tasks failed. Look at one, then resume or cancel.",
     "suspended-budget": "It is suspended by its budget.",
     "rendering": "Rendering on {slots} slots, {succeeded} of {total} done{eta}.",
     "waits-for-jobs": "It waits for: {jobs}.",
@@ -79,9 +79,15 @@ def _reason(now: Situation) -> tuple[str, dict[str, Any]]:
     if now.paused:
         return "paused", {"what": now.paused}
     if not now.fleets:
-        return "no-fleet", {"lacking": "; ".join(f"{f} lacks {what}" for f, what in now.lacking.items()) or "there is none"}
+        return "no-fleet", {
+            "lacking": "; ".join(f"{f} lacks {what}" for f, what in now.lacking.items()) or "there is none"
+        }
     if now.budget_missing_micro is not None:
-        return "budget", {"missing": f"{now.budget_missing_micro / 1_000_000:.2f}", "missing_micro": now.budget_missing_micro, "currency": now.currency}
+        return "budget", {
+            "missing": f"{now.budget_missing_micro / 1_000_000:.2f}",
+            "missing_micro": now.budget_missing_micro,
+            "currency": now.currency,
+        }
     if now.starting and now.counts.get("ready"):
         return "starting", {"starting": now.starting}
     if not now.present and now.refused:

@@ -17,7 +17,7 @@ from farm.dispatch.ends import put_back
 from farm.dispatch.models import Attempt, Reaper
 from farm.dispatch.moves import AttemptStatus
 from farm.jobs.status import ripple
-from workers.protocol import LEASE_S, Cause
+from workers.protocol import Cause
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +46,10 @@ def reap(*, now: datetime) -> int:
 def _give_grace(now: datetime) -> None:
     with connection.cursor() as cursor:
         cursor.execute(
-            "UPDATE dispatch_attempt SET lease_until = greatest(lease_until, %s) WHERE status IN ('assigned', 'started')", [now + GRACE]
+            """
+            UPDATE dispatch_attempt SET lease_until = greatest(lease_until, %s) WHERE status IN ('assigned', 'started')
+            """,
+            [now + GRACE],
         )
         if cursor.rowcount:
             logger.warning("was blind: %d leases got %d s of grace", cursor.rowcount, GRACE.total_seconds())
@@ -58,7 +61,8 @@ def _expire(now: datetime) -> int:
         cursor.execute(
             """
             SELECT a.id FROM dispatch_attempt a JOIN jobs_task t ON t.id = a.task_id
-             WHERE a.status IN ('assigned', 'started') AND a.lease_until < %s ORDER BY t.id FOR NO KEY UPDATE OF t SKIP LOCKED
+             WHERE a.status IN ('assigned', 'started') AND a.lease_until < %s
+             ORDER BY t.id FOR NO KEY UPDATE OF t SKIP LOCKED
             """,
             [now],
         )
@@ -66,7 +70,11 @@ def _expire(now: datetime) -> int:
     if not ids:
         return 0
     attempts = list(Attempt.objects.filter(pk__in=ids, status__in=["assigned", "started"], lease_until__lt=now))
-    lost(attempts, sentence="Its worker was not heard of; the frame is rendered again elsewhere, and nothing is charged.", now=now)
+    lost(
+        attempts,
+        sentence="Its worker was not heard of; the frame is rendered again elsewhere, and nothing is charged.",
+        now=now,
+    )
     return len(attempts)
 
 
@@ -74,9 +82,11 @@ def lost(attempts: Sequence[Attempt], *, sentence: str, now: datetime) -> None:
     """Take tasks back from attempts that are lost; until somebody takes one, its worker may still come back with it."""
     if not attempts:
         return
-    Attempt.objects.filter(pk__in=[a.id for a in attempts]).update(status=AttemptStatus.LOST, cause=Cause.LOST, sentence=sentence, ended_at=now)
+    Attempt.objects.filter(pk__in=[a.id for a in attempts]).update(
+        status=AttemptStatus.LOST, cause=Cause.LOST, sentence=sentence, ended_at=now
+    )
     logger.warning("%d leases expired", len(attempts))
-    # The hold stays with the attempt: a late end that nobody overtook still settles it, the next claim's end releases it.
+    # The hold stays with the attempt: a late end that nobody overtook still settles it; otherwise the next claim does.
     ripple(put_back([a.task_id for a in attempts], now=now), now=now)
 
 
@@ -84,7 +94,9 @@ def lost(attempts: Sequence[Attempt], *, sentence: str, now: datetime) -> None:
 def lose_workers(workers: Sequence[UUID], *, now: datetime) -> int:
     """Take back at once what workers held whose machines are known to be gone."""
     attempts = list(Attempt.objects.filter(worker__in=workers, status__in=["assigned", "started"]).order_by("task_id"))
-    lost(attempts, sentence="Its machine is gone; the frame is rendered again elsewhere, and nothing is charged.", now=now)
+    lost(
+        attempts,
+        sentence="Its machine is gone; the frame is rendered again elsewhere, and nothing is charged.",
+        now=now,
+    )
     return len(attempts)
-
-

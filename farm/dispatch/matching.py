@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -70,12 +70,45 @@ class Shares:
 
 def match(slots: Sequence[Slot], demand: Sequence[StepDemand], shares: Shares, *, now: datetime) -> list[Assignment]:
     """
-    Lend ready tasks to free slots.
+    Lend ready tasks to free slots: whose turn, which step, which slot.
 
-    First to slots that hold nothing; then short frames are queued behind one that runs, on slots that have their step
-    in memory. O((slots + steps) · log) for each distinct set of requirements.
+    First to slots that hold nothing, inspections before all else; then short frames are queued behind one that runs, on
+    slots that have their step in memory. O((slots + steps) · log) for each distinct set of requirements.
     """
-    return _Matching(slots, demand, shares, now).run()
+    matching = _Matching(slots, demand, shares, now)
+    inspections = [d for d in matching.demand if d.purpose == "inspection"]
+    matching.fill(inspections)
+    matching.fill(d for d in matching.demand if d.purpose != "inspection")
+    matching.queue_ahead()
+    return matching.found
+
+
+Kind = tuple[object, ...]
+Place = tuple[UUID, int]
+
+
+class _Shelf:
+    """Free slots of one kind: any of them can run the same steps; they differ in what they have at hand."""
+
+    def __init__(self, example: Slot) -> None:
+        self.example = example
+        self.by_step: dict[UUID, list[Slot]] = defaultdict(list)
+        self.by_scene: dict[UUID, list[Slot]] = defaultdict(list)
+        self.all: list[Slot] = []
+
+    def add(self, slot: Slot) -> None:
+        if slot.step:
+            self.by_step[slot.step].append(slot)
+        for version in slot.scene_versions:
+            self.by_scene[version].append(slot)
+        self.all.append(slot)
+
+    def nearest(self, step: StepDemand) -> Iterator[list[Slot]]:
+        """Give stacks of slots: those with the step in memory, with the scene on disk, then all."""
+        yield self.by_step.get(step.step, [])
+        if step.scene_version:
+            yield self.by_scene.get(step.scene_version, [])
+        yield self.all
 
 
 class _Matching:
@@ -84,23 +117,27 @@ class _Matching:
         self.weight, self.running = shares.weight, defaultdict(int, shares.running)
         self.left = {d.step: d.ready for d in demand}
         self.demand = sorted(demand, key=self._urgency)
-        self.bound = {s.worker: s.studio for s in slots}
         self.held = {(s.worker, s.index): s.held for s in slots}
-        self.memory = {(s.worker, s.index): s.step for s in slots}
+        self.step_of = {(s.worker, s.index): s.step for s in slots}
+        self.bound = {s.worker: s.studio for s in slots}
+        self.slots_of: dict[UUID, list[Slot]] = defaultdict(list)
+        self.shelves: dict[Kind, _Shelf] = {}
+        self.kind_of: dict[Place, Kind] = {}  # of free slots only
+        self.able: dict[tuple[UUID, Kind], bool] = {}
         self.slots = slots
-        self.may_run: dict[tuple[UUID, object], bool] = {}
         self.found: list[Assignment] = []
+        # Slots with a session come first, so that those without one, at the end, are taken first by strangers to it.
+        for slot in sorted(slots, key=lambda s: s.step is None):
+            self.slots_of[slot.worker].append(slot)
+            if slot.held == 0:
+                self._shelve(slot)
 
-    def run(self) -> list[Assignment]:
-        self._fill([s for s in self.slots if s.held == 0])
-        self._queue_ahead()
-        return self.found
+    # --- whose turn
 
-    def _urgency(self, step: StepDemand) -> tuple[int, float, int, int]:
-        """Inspections; then those that would miss their deadline, by slack; then priority; then age."""
+    def _urgency(self, step: StepDemand) -> tuple[float, int, int]:
+        """Those that would miss their deadline at their present share, by slack; then priority; then age."""
         slack = self._slack_s(step)
-        late = slack if slack is not None and slack < 0 else 0.0
-        return (0 if step.purpose == "inspection" else 1, late, -step.priority, step.age)
+        return (slack if slack is not None and slack < 0 else 0.0, -step.priority, step.age)
 
     def _slack_s(self, step: StepDemand) -> float | None:
         if step.deadline is None or not step.p50_ms:
@@ -108,89 +145,122 @@ class _Matching:
         work = timedelta(milliseconds=step.ready * min(step.p50_ms.values()) / max(1, self.running[step.job]))
         return (step.deadline - self.now - work).total_seconds()
 
-    def _fill(self, free: list[Slot]) -> None:
-        """Give each free slot to the studio, then project, that holds least of its share; there to its most urgent step."""
-        by_kind: dict[tuple[object, ...], list[Slot]] = defaultdict(list)
-        for slot in free:
-            by_kind[self._kind(slot)].append(slot)
-        while any(by_kind.values()):
-            if not self._serve_one(by_kind):
-                return
-
-    def _kind(self, slot: Slot) -> tuple[object, ...]:
-        """Slots of one kind can run the same steps; they differ in what they have at hand."""
-        c = slot.capabilities
-        amounts = tuple(sorted(c.amounts.items()))
-        attributes = tuple(sorted((k, tuple(v)) for k, v in c.attributes.items()))
-        return (amounts, attributes, slot.purposes, self.bound[slot.worker], slot.binds)
-
-    def _serve_one(self, by_kind: dict[tuple[object, ...], list[Slot]]) -> bool:
-        turns = [(self._turn(step), place, step) for place, step in enumerate(self.demand) if self.left[step.step]]
-        heapq.heapify(turns)
-        while turns:
-            _, _, step = heapq.heappop(turns)
-            slot = self._best_slot(step, by_kind)
-            if slot is not None:
-                self._assign(step, slot)
-                by_kind[self._kind_of_free(slot, by_kind)].remove(slot)
-                return True
-        return False
-
-    def _kind_of_free(self, slot: Slot, by_kind: dict[tuple[object, ...], list[Slot]]) -> tuple[object, ...]:
-        return next(kind for kind, slots in by_kind.items() if slot in slots)
-
-    def _turn(self, step: StepDemand) -> tuple[float, ...]:
-        first = 0.0 if step.purpose == "inspection" else 1.0
-        return (first, self._load(step.studio), self._load(step.project))
-
     def _load(self, party: UUID) -> float:
         return self.running[party] / max(1, self.weight.get(party, 100))
 
-    def _best_slot(self, step: StepDemand, by_kind: dict[tuple[object, ...], list[Slot]]) -> Slot | None:
-        able = [s for slots in by_kind.values() if slots and self._may_run(step, slots[0]) for s in slots if self._is_free_for(step, s)]
-        kind_avoided = [s for s in able if s.worker not in step.avoid] or able
-        return min(kind_avoided, key=lambda s: self._distance(step, s), default=None)
+    def fill(self, demand: Iterable[StepDemand]) -> None:
+        """
+        Lend free slots, one at a time, to the studio that holds least of its share, there to the project that does.
 
-    def _may_run(self, step: StepDemand, slot: Slot) -> bool:
-        key = (step.step, self._kind(slot))
-        if key not in self.may_run:
-            self.may_run[key] = step.purpose in slot.purposes and shortfall(step.requirements, slot.capabilities) is None
-        return self.may_run[key]
+        Free slots only become fewer, so a step that found none is out for this pass, and so is a party without steps.
+        """
+        waiting: dict[UUID, dict[UUID, list[StepDemand]]] = defaultdict(lambda: defaultdict(list))
+        for step in demand:
+            waiting[step.studio][step.project].append(step)
+        for projects in waiting.values():
+            for steps in projects.values():
+                steps.reverse()  # the most urgent is at the end, where it is cheap to drop
+        turns = [(self._load(studio), studio) for studio in waiting]
+        heapq.heapify(turns)
+        while turns:
+            _, studio = heapq.heappop(turns)
+            if self._serve(waiting[studio]):
+                heapq.heappush(turns, (self._load(studio), studio))
 
-    def _is_free_for(self, step: StepDemand, slot: Slot) -> bool:
-        return self.bound[slot.worker] in {None, step.studio}
+    def _serve(self, projects: dict[UUID, list[StepDemand]]) -> bool:
+        """Lend one slot to a studio; False when nothing of its can be served."""
+        for project in sorted(projects, key=self._load):
+            steps = projects[project]
+            while steps:
+                slot = self._take_slot(steps[-1]) if self.left[steps[-1].step] else None
+                if slot is not None:
+                    self._assign(steps[-1], slot)
+                    return True
+                steps.pop()
+            del projects[project]
+        return False
 
-    def _distance(self, step: StepDemand, slot: Slot) -> tuple[int, int, int]:
-        """Step in memory, else scene on disk, else neither; an already bound worker before one that is anyone's."""
-        if self.memory[slot.worker, slot.index] == step.step:
-            near = 0
-        elif step.scene_version in slot.scene_versions:
-            near = 1
-        else:
-            near = 2
-        return (near, 0 if self.bound[slot.worker] else 1, slot.index)
+    # --- which slot
+
+    def _kind(self, slot: Slot) -> Kind:
+        capabilities = slot.capabilities
+        amounts = tuple(sorted(capabilities.amounts.items()))
+        attributes = tuple(sorted((name, tuple(values)) for name, values in capabilities.attributes.items()))
+        return (amounts, attributes, slot.purposes, self.bound[slot.worker])
+
+    def _shelve(self, slot: Slot) -> None:
+        kind = self._kind(slot)
+        self.kind_of[slot.worker, slot.index] = kind
+        self.shelves.setdefault(kind, _Shelf(slot)).add(slot)
+
+    def _may_run(self, step: StepDemand, kind: Kind, example: Slot) -> bool:
+        key = (step.step, kind)
+        if key not in self.able:
+            meets = shortfall(step.requirements, example.capabilities) is None
+            self.able[key] = meets and step.purpose in example.purposes and kind[-1] in {None, step.studio}
+        return self.able[key]
+
+    def _take_slot(self, step: StepDemand) -> Slot | None:
+        """Take the nearest free slot: step in memory, else scene on disk, else any; bound workers before anyone's."""
+        shelves = [(kind, shelf) for kind, shelf in self.shelves.items() if self._may_run(step, kind, shelf.example)]
+        shelves.sort(key=lambda item: item[0][-1] is None)
+        for stacks in zip(*(shelf.nearest(step) for _, shelf in shelves), strict=False):
+            for (kind, _), stack in zip(shelves, stacks, strict=True):
+                if slot := self._pop(stack, kind, step.avoid):
+                    return slot
+        for kind, shelf in shelves:  # better a worker on which it failed than none
+            if slot := self._pop(shelf.all, kind, frozenset()):
+                return slot
+        return None
+
+    def _pop(self, stack: list[Slot], kind: Kind, avoid: frozenset[UUID]) -> Slot | None:
+        """Take a free slot off a stack; entries that were taken elsewhere, or changed their kind, fall off."""
+        while stack and self.kind_of.get((stack[-1].worker, stack[-1].index)) != kind:
+            stack.pop()
+        if not stack:
+            return None
+        if not avoid:
+            return stack.pop()
+        for place in range(len(stack) - 1, -1, -1):
+            slot = stack[place]
+            if slot.worker not in avoid and self.kind_of.get((slot.worker, slot.index)) == kind:
+                return stack.pop(place)
+        return None
 
     def _assign(self, step: StepDemand, slot: Slot) -> None:
+        place = (slot.worker, slot.index)
         self.found.append(Assignment(step.step, slot.worker, slot.index))
         self.left[step.step] -= 1
-        self.held[slot.worker, slot.index] += 1
-        self.memory[slot.worker, slot.index] = step.step
+        self.held[place] += 1
+        self.step_of[place] = step.step
+        self.kind_of.pop(place, None)
         for party in (step.studio, step.project, step.job):
             self.running[party] += 1
-        if slot.binds:
-            self.bound[slot.worker] = step.studio
+        if slot.binds and self.bound[slot.worker] is None:
+            self._bind(slot.worker, step.studio)
 
-    def _queue_ahead(self) -> None:
+    def _bind(self, worker: UUID, studio: UUID) -> None:
+        """A worker's first assignment binds all its slots to the studio."""
+        self.bound[worker] = studio
+        for slot in self.slots_of[worker]:
+            if (worker, slot.index) in self.kind_of:
+                self._shelve(slot)
+
+    # --- short frames behind one that runs
+
+    def queue_ahead(self) -> None:
         by_step = {d.step: d for d in self.demand}
         for slot in self.slots:
-            step = by_step.get(self.memory[slot.worker, slot.index]) if self.memory[slot.worker, slot.index] else None  # type: ignore[arg-type]
-            if step is None or not self._may_run(step, slot) or not self._is_free_for(step, slot):
+            place = (slot.worker, slot.index)
+            in_memory = self.step_of[place]
+            step = by_step.get(in_memory) if in_memory else None
+            if step is None or not self.left[step.step] or not self._may_run(step, self._kind(slot), slot):
                 continue
             depth = queue_depth(step.p50_ms.get(slot.worker_class))
-            while self.left[step.step] and self.held[slot.worker, slot.index] < depth and not self._others_wait(step):
+            while self.left[step.step] and self.held[place] < depth and not self._others_wait(step):
                 self._assign(step, slot)
 
     def _others_wait(self, step: StepDemand) -> bool:
-        """A studio that holds less of its share has work ready: the slot's next turn is its."""
+        """Another studio that holds less of its share has work ready: the slot's next turn is its."""
         mine = self._load(step.studio)
         return any(self.left[d.step] and d.studio != step.studio and self._load(d.studio) < mine for d in self.demand)

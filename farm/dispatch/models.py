@@ -82,7 +82,9 @@ class Output(models.Model):
 
     class Meta:
         indexes = [
-            models.Index(fields=["job", "role", "frame"], name="current_outputs_of_a_job", condition=Q(is_current=True)),
+            models.Index(
+                fields=["job", "role", "frame"], name="current_outputs_of_a_job", condition=Q(is_current=True)
+            ),
             models.Index(fields=["task"], name="current_outputs_of_a_task", condition=Q(is_current=True)),
         ]
 

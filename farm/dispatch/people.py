@@ -31,7 +31,14 @@ from workers.protocol import OutputRole
 DOWNLOAD_VALID = timedelta(hours=1)
 MAX_CHUNKS = 200  # of a log, in one answer
 
-_TYPES = {"png": "image/png", "jpeg": "image/jpeg", "jpg": "image/jpeg", "webp": "image/webp", "tiff": "image/tiff", "openexr": "image/x-exr"}
+_TYPES = {
+    "png": "image/png",
+    "jpeg": "image/jpeg",
+    "jpg": "image/jpeg",
+    "webp": "image/webp",
+    "tiff": "image/tiff",
+    "openexr": "image/x-exr",
+}
 
 
 class WhySerializer(serializers.Serializer[Any]):
@@ -50,8 +57,19 @@ class QuoteSerializer(serializers.ModelSerializer[Quote]):
     class Meta:
         model = Quote
         fields = [
-            "worker_class", "basis", "tasks", "slots", "currency", "p10_micro", "p50_micro", "p90_micro", "p10_s", "p50_s", "p90_s", "at",
-        ]  # fmt: skip
+            "worker_class",
+            "basis",
+            "tasks",
+            "slots",
+            "currency",
+            "p10_micro",
+            "p50_micro",
+            "p90_micro",
+            "p10_s",
+            "p50_s",
+            "p90_s",
+            "at",
+        ]
 
 
 class AttemptSerializer(serializers.ModelSerializer[Attempt]):
@@ -62,9 +80,26 @@ class AttemptSerializer(serializers.ModelSerializer[Attempt]):
     class Meta:
         model = Attempt
         fields = [
-            "id", "task", "frame", "worker", "worker_class", "generation", "status", "progress", "cause", "sentence", "setup_ms", "render_ms",
-            "elapsed_ms", "peak_memory_mib", "device", "log_chunks", "claimed_at", "started_at", "ended_at",
-        ]  # fmt: skip
+            "id",
+            "task",
+            "frame",
+            "worker",
+            "worker_class",
+            "generation",
+            "status",
+            "progress",
+            "cause",
+            "sentence",
+            "setup_ms",
+            "render_ms",
+            "elapsed_ms",
+            "peak_memory_mib",
+            "device",
+            "log_chunks",
+            "claimed_at",
+            "started_at",
+            "ended_at",
+        ]
 
 
 class OutputSerializer(serializers.ModelSerializer[Output]):
@@ -75,13 +110,33 @@ class OutputSerializer(serializers.ModelSerializer[Output]):
     class Meta:
         model = Output
         fields = [
-            "id", "task", "attempt", "frame", "name", "role", "size", "digest", "format", "width", "height", "channels", "bit_depth",
-            "statistics", "created_at", "url",
-        ]  # fmt: skip
+            "id",
+            "task",
+            "attempt",
+            "frame",
+            "name",
+            "role",
+            "size",
+            "digest",
+            "format",
+            "width",
+            "height",
+            "channels",
+            "bit_depth",
+            "statistics",
+            "created_at",
+            "url",
+        ]
 
     def get_url(self, output: Output) -> str:
         kind = _TYPES.get(output.format, "application/octet-stream")
-        return store().sign_download(output.key, now=timezone.now(), valid=DOWNLOAD_VALID, filename=output.name, content_type=kind).url
+        return (
+            store()
+            .sign_download(
+                output.key, now=timezone.now(), valid=DOWNLOAD_VALID, filename=output.name, content_type=kind
+            )
+            .url
+        )
 
 
 class WhyView(ApiView):
@@ -144,7 +199,11 @@ class OutputsView(ApiView):
     @extend_schema(responses=page_schema(OutputSerializer), operation_id="jobs_outputs")
     def get(self, request: Request, job_id: UUID) -> Response:
         """The current ones, oldest first. Filters: role, task, frame."""
-        filters = {"role": by_choice("role", "role", list(OutputRole)), "task": by_id("task", "task"), "frame": _by_frame}
+        filters = {
+            "role": by_choice("role", "role", list(OutputRole)),
+            "task": by_id("task", "task"),
+            "frame": _by_frame,
+        }
         rows = Output.objects.filter(job=jobs.job(job_id), is_current=True)
         return page(request, rows, OutputSerializer, filters=filters, newest_first=False)
 
@@ -169,7 +228,7 @@ class LogView(ApiView):
             raise Invalid("since", f"{since!r} is not the number of a chunk")
         first = int(since)
         last = min(attempt.log_chunks, first + MAX_CHUNKS)
-        pieces = [store().read(keys.log(attempt.studio_id, attempt.id, n)) for n in range(first, last)]
+        pieces = [store().read(keys.log_key(attempt.studio_id, attempt.id, n)) for n in range(first, last)]
         response = HttpResponse(b"".join(pieces), content_type="text/plain; charset=utf-8")
         response.headers["Farm-Log-Next"] = str(max(first, last))
         response.headers["X-Content-Type-Options"] = "nosniff"

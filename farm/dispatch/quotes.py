@@ -47,7 +47,9 @@ def estimate(prediction: Prediction, *, tasks: int, slots: int, rate: int) -> Ra
 
 def rates_of_job(job: Job) -> dict[str, int]:
     """Give the rates the job was quoted, in micro-units per GPU-hour, by worker class."""
-    return dict(QuotedRate.objects.filter(cost_object=job.cost_object_id).values_list("worker_class", "micro_per_gpu_hour"))
+    return dict(
+        QuotedRate.objects.filter(cost_object=job.cost_object_id).values_list("worker_class", "micro_per_gpu_hour")
+    )
 
 
 def quote(job: Job, *, slots: int = 1) -> list[Quote]:
@@ -66,7 +68,15 @@ def quote(job: Job, *, slots: int = 1) -> list[Quote]:
 
 def _row(job: Job, worker_class: str, tasks: int, slots: int, found: Range) -> Quote:
     basis = "scouts" if job.approval in {Approval.SCOUTING, Approval.WAITING} else "frames"
-    return Quote(studio_id=job.studio_id, job=job, worker_class=worker_class, basis=basis, tasks=tasks, slots=slots, **vars(found))
+    return Quote(
+        studio_id=job.studio_id,
+        job=job,
+        worker_class=worker_class,
+        basis=basis,
+        tasks=tasks,
+        slots=slots,
+        **vars(found),
+    )
 
 
 def latest_quotes(job: UUID) -> list[Quote]:

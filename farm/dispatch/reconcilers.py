@@ -79,8 +79,15 @@ def _state(row: Fleet, offer: Offer, demand: list[StepDemand]) -> FleetState:
     workers = list(Worker.objects.filter(fleet=row, status__in=PRESENT_WORKERS))
     usable = [w for w in workers if w.status != WorkerStatus.DRAINING]
     per_machine = provider(row.provider).slots_per_machine(row.settings)
-    busy = Attempt.objects.filter(worker__in=usable, status__in=["assigned", "started"]).values("worker", "slot").distinct().count()
-    wanted = sum(d.ready for d in demand if d.purpose in row.purposes and shortfall(d.requirements, offer.capabilities) is None)
+    busy = (
+        Attempt.objects.filter(worker__in=usable, status__in=["assigned", "started"])
+        .values("worker", "slot")
+        .distinct()
+        .count()
+    )
+    wanted = sum(
+        d.ready for d in demand if d.purpose in row.purposes and shortfall(d.requirements, offer.capabilities) is None
+    )
     return FleetState(
         present=len(usable),
         present_slots=sum(len(w.slots) or per_machine for w in usable),
@@ -93,7 +100,7 @@ def _state(row: Fleet, offer: Offer, demand: list[StepDemand]) -> FleetState:
 
 @shared_task(name="farm.dispatch.reconcilers.audit_machines")
 def audit_machines() -> None:
-    """Compare our workers with the providers' machines, end drained ones that hold nothing, settle what cannot come back."""
+    """Compare our workers with the providers' machines; end drained ones; settle what cannot come back."""
     now = timezone.now()
     for row in Fleet.objects.order_by("name"):
         try:
@@ -109,7 +116,9 @@ def audit_machines() -> None:
 
 def _drained(row: Fleet) -> list[Any]:
     draining = Worker.objects.filter(fleet=row, status=WorkerStatus.DRAINING)
-    busy = Attempt.objects.filter(worker__in=draining, status__in=["assigned", "started"]).values_list("worker_id", flat=True)
+    busy = Attempt.objects.filter(worker__in=draining, status__in=["assigned", "started"]).values_list(
+        "worker_id", flat=True
+    )
     return list(draining.exclude(pk__in=list(busy)).values_list("id", flat=True))
 
 
@@ -142,4 +151,7 @@ def _report_of(job: Job) -> dict[str, Any]:
 
 
 def _no_report(why: str) -> dict[str, Any]:
-    return {"report": 1, "refusal": {"code": "inspection-failed", "params": {}, "sentence": f"The scene could not be inspected: {why}"}}
+    return {
+        "report": 1,
+        "refusal": {"code": "inspection-failed", "params": {}, "sentence": f"The scene could not be inspected: {why}"},
+    }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-
 from django.db.models import Sum
 
 from farm.billing.models import Budget
@@ -33,13 +32,19 @@ def _situation(job: Job) -> Situation:
     able, lacking = fleets_for(Requirements.from_json(step.requirements), purpose=job.purpose)
     fleets = list(Fleet.objects.filter(name__in=[o.fleet for o in able]))
     present = Worker.objects.filter(fleet__in=fleets, status__in=PRESENT_WORKERS)
-    running = Attempt.objects.filter(job=job, status__in=["assigned", "started"]).values("worker", "slot").distinct().count()
+    running = (
+        Attempt.objects.filter(job=job, status__in=["assigned", "started"]).values("worker", "slot").distinct().count()
+    )
     refused = FleetDecision.objects.filter(fleet__in=fleets).order_by("-id").first()
     return Situation(
         status=job.status,
         suspended_by=job.suspended_by,
         counts=counts,
-        waits_for_jobs=list(JobAfter.objects.filter(job=job).exclude(after__status=JobStatus.SUCCEEDED).values_list("after__name", flat=True)),
+        waits_for_jobs=list(
+            JobAfter.objects.filter(job=job)
+            .exclude(after__status=JobStatus.SUCCEEDED)
+            .values_list("after__name", flat=True)
+        ),
         running_slots=running,
         eta_s=_eta_s(steps, running),
         fleets=[f.name for f in fleets],
@@ -77,7 +82,10 @@ def _paused(job: Job, fleets: list[Fleet]) -> str:
 def _missing(job: Job, classes: list[str]) -> int | None:
     """Give the micro-units that the tightest budget lacks for the next task's hold; None when it fits."""
     rates = rates_of_job(job)
-    needed = min((hold_amount(_p95(job, c), gpus=1, rate=rates[c], purpose=job.purpose) for c in classes if c in rates), default=0)
+    needed = min(
+        (hold_amount(_p95(job, c), gpus=1, rate=rates[c], purpose=job.purpose) for c in classes if c in rates),
+        default=0,
+    )
     subjects = [job.cost_object_id, job.project_id, job.studio_id]
     budgets = Budget.objects.filter(subject__in=subjects, cap_micro__isnull=False)
     lacks = [needed - (b.cap_micro - b.held_micro - b.spent_micro) for b in budgets if b.cap_micro is not None]
@@ -96,5 +104,3 @@ def _ahead(job: Job) -> int:
     others = Job.objects.filter(studio=job.studio_id, status=JobStatus.ACTIVE).exclude(pk=job.pk)
     first = others.filter(priority__gt=job.priority) | others.filter(priority=job.priority, pk__lt=job.pk)
     return first.aggregate(n=Sum("steps__ready"))["n"] or 0
-
-

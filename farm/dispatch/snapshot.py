@@ -16,14 +16,16 @@ from farm.fleet.requirements import Requirements, capabilities_of
 from farm.fleet.selectors import ready_workers
 
 _DEMAND = """
-SELECT s.id, j.id, j.project_id, j.studio_id, j.purpose, j.priority, j.deadline, s.ready, s.requirements, j.scene_version_id,
-       p.paces, st.share, pr.share, f.failed_on
+SELECT s.id, j.id, j.project_id, j.studio_id, j.purpose, j.priority, j.deadline, s.ready, s.requirements,
+       j.scene_version_id, p.paces, st.share, pr.share, f.failed_on
   FROM jobs_step s
   JOIN jobs_job j ON j.id = s.job_id
   JOIN studios_studio st ON st.id = j.studio_id
   JOIN studios_project pr ON pr.id = j.project_id
-  LEFT JOIN LATERAL (SELECT jsonb_object_agg(worker_class, recent_ms) AS paces FROM dispatch_pace WHERE step_id = s.id) p ON true
-  LEFT JOIN LATERAL (SELECT t.failed_on FROM jobs_task t WHERE t.step_id = s.id AND t.status = 'ready' ORDER BY t.rank, t.index LIMIT 1) f ON true
+  LEFT JOIN LATERAL (SELECT jsonb_object_agg(worker_class, recent_ms) AS paces
+                       FROM dispatch_pace WHERE step_id = s.id) p ON true
+  LEFT JOIN LATERAL (SELECT t.failed_on FROM jobs_task t
+                      WHERE t.step_id = s.id AND t.status = 'ready' ORDER BY t.rank, t.index LIMIT 1) f ON true
  WHERE s.ready > 0 AND s.status = 'active' AND j.status = 'active' AND NOT st.is_paused AND NOT pr.is_paused
    AND NOT j.cost_object_id = ANY(%s)
  ORDER BY j.id
@@ -48,7 +50,22 @@ def demand(*, without: Collection[UUID] = ()) -> tuple[list[StepDemand], dict[UU
     weight: dict[UUID, int] = {}
     found = []
     for age, row in enumerate(rows):
-        (step, job, project, studio, purpose, priority, deadline, ready, requirements, version, paces, share, project_share, failed_on) = row
+        (
+            step,
+            job,
+            project,
+            studio,
+            purpose,
+            priority,
+            deadline,
+            ready,
+            requirements,
+            version,
+            paces,
+            share,
+            project_share,
+            failed_on,
+        ) = row
         weight[studio], weight[project] = share, project_share
         found.append(
             StepDemand(

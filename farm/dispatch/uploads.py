@@ -23,7 +23,7 @@ def upload_grant(attempt: Attempt, wish: UploadWish, *, now: datetime) -> Upload
     """
     is_log = wish.kind is UploadKind.LOG
     _check(attempt, wish, limit=MAX_LOG_CHUNK if is_log else MAX_SIZE)
-    key = _log_key(attempt, wish.name) if is_log else keys.output(attempt.studio_id, attempt.id, wish.digest)
+    key = _log_key(attempt, wish.name) if is_log else keys.output_key(attempt.studio_id, attempt.id, wish.digest)
     found = store().stat(key)
     if found is not None and (is_log or (found.size == wish.size and found.digest == wish.digest)):
         return UploadGrant(attempt=wish.attempt, kind=wish.kind, name=wish.name, already_there=True, parts=[])
@@ -52,7 +52,7 @@ def _check(attempt: Attempt, wish: UploadWish, *, limit: int) -> None:
 def _log_key(attempt: Attempt, name: str) -> str:
     if not (name.isascii() and name.isdigit()) or int(name) >= MAX_LOG_CHUNKS:
         raise Invalid("name", f"{name[:20]!r} is not the number of a log chunk below {MAX_LOG_CHUNKS}")
-    return keys.log(attempt.studio_id, attempt.id, int(name))
+    return keys.log_key(attempt.studio_id, attempt.id, int(name))
 
 
 def _upload_of(attempt: Attempt, digest: str, key: str) -> str:
@@ -67,7 +67,7 @@ def _upload_of(attempt: Attempt, digest: str, key: str) -> str:
 
 def is_stored(attempt: Attempt, digest: str, size: int) -> bool:
     """Say whether the store has an output, completing it if it came in parts. One HEAD, no download."""
-    key = keys.output(attempt.studio_id, attempt.id, digest)
+    key = keys.output_key(attempt.studio_id, attempt.id, digest)
     found = store().stat(key)
     if found is None and size > PART_SIZE:
         upload = OutputUpload.objects.filter(attempt=attempt, digest=digest).first()

@@ -23,7 +23,9 @@ class Fleet(models.Model):
     purposes = ArrayField(models.CharField(max_length=16))
     settings = models.JSONField(default=dict)  # the provider's own: instance types, zones, market, ...
     software = models.JSONField(default=dict)  # {"blender": ["5.0.1"]}: what its workers said they have
-    sharing = models.CharField(max_length=16, default="farm")  # "farm": slots are anyone's; "studio": bound by first work
+    sharing = models.CharField(
+        max_length=16, default="farm"
+    )  # "farm": slots are anyone's; "studio": bound by first work
     min_machines = models.IntegerField(default=0)
     max_machines = models.IntegerField(default=1)
     idle_timeout_s = models.IntegerField(default=120)
@@ -38,7 +40,9 @@ class Worker(models.Model):
 
     id = UuidKey()
     fleet = models.ForeignKey(Fleet, models.PROTECT)
-    studio = models.ForeignKey(Studio, models.PROTECT, null=True)  # bound by its first assignment, where sharing says so
+    studio = models.ForeignKey(
+        Studio, models.PROTECT, null=True
+    )  # bound by its first assignment, where sharing says so
     status = models.CharField(max_length=16, choices=choices(WorkerStatus), default=WorkerStatus.REQUESTED)
     cause = models.TextField(blank=True)  # why it is draining or gone
     machine_id = models.TextField(blank=True)  # the provider's name for it

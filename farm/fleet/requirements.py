@@ -63,13 +63,17 @@ def parse_host_requirements(host: Mapping[str, Any]) -> Requirements:
     for wish in host.get("amounts", []):
         name = _plain(wish["name"], "amount.")
         if name not in AMOUNTS:
-            raise UnknownCapability(name=wish["name"], known=", ".join(f"amount.{a}" for a in AMOUNTS), field="template")
+            raise UnknownCapability(
+                name=wish["name"], known=", ".join(f"amount.{a}" for a in AMOUNTS), field="template"
+            )
         amounts[name] = float(wish.get("min", 0))
     attributes = {}
     for wish in host.get("attributes", []):
         name = _plain(wish["name"], "attr.")
         if name not in ATTRIBUTES:
-            raise UnknownCapability(name=wish["name"], known=", ".join(f"attr.{a}" for a in ATTRIBUTES), field="template")
+            raise UnknownCapability(
+                name=wish["name"], known=", ".join(f"attr.{a}" for a in ATTRIBUTES), field="template"
+            )
         attributes[name] = list(wish.get("anyOf") or wish.get("allOf") or [])
     return Requirements(amounts, attributes)
 
@@ -92,7 +96,15 @@ def shortfall(needed: Requirements, has: Capabilities) -> tuple[str, Any] | None
 
 
 def capabilities_of(
-    *, cores: int, memory_mib: int, disk_mib: int, slots: int, gpu_model: str, vram_mib: int, fleet: str, software: Mapping[str, Sequence[str]]
+    *,
+    cores: int,
+    memory_mib: int,
+    disk_mib: int,
+    slots: int,
+    gpu_model: str,
+    vram_mib: int,
+    fleet: str,
+    software: Mapping[str, Sequence[str]],
 ) -> Capabilities:
     """Give what one slot of a machine has: its GPU, and its share of the rest."""
     return Capabilities(

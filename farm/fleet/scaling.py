@@ -49,7 +49,13 @@ def decide(rules: FleetRules, state: FleetState, *, now: datetime) -> Decision:
     demand_slots = state.busy_slots + state.wanted_slots
     needed = max(rules.min_machines, math.ceil(demand_slots / max(1, state.slots_per_machine)))
     target = min(needed, rules.max_machines)
-    numbers = {"present": state.present, "needed": needed, "max": rules.max_machines, "ready": state.wanted_slots, "busy": state.busy_slots}
+    numbers = {
+        "present": state.present,
+        "needed": needed,
+        "max": rules.max_machines,
+        "ready": state.wanted_slots,
+        "busy": state.busy_slots,
+    }
     if rules.is_paused:
         return Decision(0, (), "paused", numbers)
     if target > state.present:

@@ -28,7 +28,9 @@ def offers() -> list[Offer]:
     found = []
     for fleet in Fleet.objects.order_by("name"):
         rows = Worker.objects.filter(fleet=fleet, registered_at__isnull=False).order_by("-id")
-        latest = rows.only("id", "slots", "cores", "memory_mib", "disk_mib").first()  # all that a person's request may read
+        latest = rows.only(
+            "id", "slots", "cores", "memory_mib", "disk_mib"
+        ).first()  # all that a person's request may read
         stated: dict[str, Any] = (
             {
                 "cores": latest.cores,

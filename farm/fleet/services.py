@@ -1,4 +1,4 @@
-"""What happens to workers: asked for, registered, heard of, drained, gone. Each decision is recorded with its numbers."""
+"""What happens to workers: asked for, registered, heard of, drained, gone; each decision with its numbers."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def launch(fleet: Fleet, decision: Decision, *, now: datetime) -> int:
             secret = secrets.token_urlsafe(32)
             worker = Worker.objects.create(fleet=fleet, secret_digest=_digest(secret), requested_at=now)
             secrets_of[worker.id] = secret
-        record(fleet, "launch", decision.reason, count=decision.launch, **decision.params)
+        record(fleet, "launch", decision.reason, worker=None, count=decision.launch, **decision.params)
     request = LaunchRequest(
         fleet=fleet.name,
         settings=fleet.settings,
@@ -110,7 +110,12 @@ def _note_machines(fleet: Fleet, machines: dict[UUID, str], *, asked: set[UUID],
             Worker.objects.filter(pk=worker).update(machine_id=machine_id)
             Worker.objects.filter(pk=worker, status=WorkerStatus.REQUESTED).update(status=WorkerStatus.BOOTING)
     if missing := asked - set(machines):
-        _give_up(fleet, list(missing), InsufficientCapacity(provider=fleet.provider, why="fewer machines came than were asked for"), now=now)
+        _give_up(
+            fleet,
+            list(missing),
+            InsufficientCapacity(provider=fleet.provider, why="fewer machines came than were asked for"),
+            now=now,
+        )
 
 
 def register(request: protocol.RegisterRequest, *, now: datetime) -> Registration:
@@ -127,9 +132,16 @@ def register(request: protocol.RegisterRequest, *, now: datetime) -> Registratio
         raise NoSlots(slots=[s.index for s in request.slots])
     token = secrets.token_urlsafe(32)
     with transaction.atomic():
-        worker = Worker.objects.select_for_update(of=("self",)).select_related("fleet").filter(secret_digest=_digest(request.secret)).first()
-        if worker is None or not move_to(worker, WorkerStatus.READY, moves=WORKER_MOVES, **_stated(request), **_arrival(token, now)):
-            raise UnknownSecret()
+        worker = (
+            Worker.objects.select_for_update(of=("self",))
+            .select_related("fleet")
+            .filter(secret_digest=_digest(request.secret))
+            .first()
+        )
+        if worker is None or not move_to(
+            worker, WorkerStatus.READY, moves=WORKER_MOVES, **_stated(request), **_arrival(token, now)
+        ):
+            raise UnknownSecret
         _learn_software(worker.fleet, request.software)
     return Registration(worker, token)
 
@@ -150,7 +162,13 @@ def _stated(request: protocol.RegisterRequest) -> dict[str, Any]:
 
 
 def _arrival(token: str, now: datetime) -> dict[str, Any]:
-    return {"secret_digest": None, "token_digest": _digest(token), "registered_at": now, "last_seen_at": now, "idle_since": now}
+    return {
+        "secret_digest": None,
+        "token_digest": _digest(token),
+        "registered_at": now,
+        "last_seen_at": now,
+        "idle_since": now,
+    }
 
 
 def _learn_software(fleet: Fleet, software: dict[str, list[str]]) -> None:
@@ -175,11 +193,21 @@ def note_sync(worker: Worker, request: protocol.SyncRequest, *, is_idle: bool, n
     with connection.cursor() as cursor:
         cursor.execute(
             """
-            UPDATE fleet_worker SET free_disk_mib = %s, scene_versions = %s::uuid[], slot_steps = %s, slot_use = %s, last_seen_at = %s,
+            UPDATE fleet_worker
+               SET free_disk_mib = %s, scene_versions = %s::uuid[], slot_steps = %s, slot_use = %s, last_seen_at = %s,
                    idle_since = CASE WHEN %s THEN coalesce(idle_since, %s) END
              WHERE id = %s
             """,
-            [request.free_disk_mib, request.scene_versions, json.dumps(steps), json.dumps(use), now, is_idle, now, worker.id],
+            [
+                request.free_disk_mib,
+                request.scene_versions,
+                json.dumps(steps),
+                json.dumps(use),
+                now,
+                is_idle,
+                now,
+                worker.id,
+            ],
         )
 
 
@@ -202,7 +230,15 @@ def end_workers(fleet: Fleet, workers: Sequence[UUID], *, reason: str, now: date
     with transaction.atomic():
         rows = list(Worker.objects.select_for_update().filter(pk__in=workers, status__in=PRESENT_WORKERS))
         for worker in rows:
-            move_to(worker, WorkerStatus.GONE, moves=WORKER_MOVES, cause=reason, gone_at=now, token_digest=None, secret_digest=None)
+            move_to(
+                worker,
+                WorkerStatus.GONE,
+                moves=WORKER_MOVES,
+                cause=reason,
+                gone_at=now,
+                token_digest=None,
+                secret_digest=None,
+            )
             record(fleet, "end", reason[:64], worker=worker.id)
     if machines := [w.machine_id for w in rows if w.machine_id]:
         provider(fleet.provider).terminate(machines)
@@ -222,7 +258,11 @@ def audit(fleet: Fleet, *, now: datetime) -> list[UUID]:
         provider(fleet.provider).terminate(strangers)
     asked_long_ago = now - timedelta(seconds=30)  # the provider's own list may lag behind its launches
     vanished = [w for token, w in present.items() if token not in machines and w.requested_at < asked_long_ago]
-    late = [w for w in present.values() if w.status in STARTING_WORKERS and now - w.requested_at > timedelta(seconds=fleet.boot_timeout_s)]
+    late = [
+        w
+        for w in present.values()
+        if w.status in STARTING_WORKERS and now - w.requested_at > timedelta(seconds=fleet.boot_timeout_s)
+    ]
     for workers, reason in ((vanished, "its machine is gone"), (late, "it never registered")):
         if workers:
             end_workers(fleet, [w.id for w in workers], reason=reason, now=now)

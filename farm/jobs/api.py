@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -20,6 +21,7 @@ from farm.jobs import expansion, orders, selectors, services
 from farm.jobs.models import Job, Step, Task
 from farm.jobs.moves import JobStatus, TaskStatus
 from farm.scenes.models import SceneVersion
+from farm.studios.authentication import caller
 from farm.studios.models import Project
 from farm.studios.roles import Scope
 from farm.studios.services import audit
@@ -35,8 +37,12 @@ class OrderSerializer(serializers.Serializer[Any]):
     scene_version = serializers.UUIDField(required=False, allow_null=True, default=None)
     name = serializers.CharField(required=False, allow_blank=True, default="", max_length=200)
     renderer = serializers.CharField(required=False, allow_blank=True, default="", max_length=64)
-    template = serializers.CharField(required=False, allow_blank=True, default="", max_length=MAX_TEMPLATE_CHARS, trim_whitespace=False)
-    parameters = serializers.DictField(child=serializers.CharField(allow_blank=True, max_length=4096), required=False, default=dict)
+    template = serializers.CharField(
+        required=False, allow_blank=True, default="", max_length=MAX_TEMPLATE_CHARS, trim_whitespace=False
+    )
+    parameters = serializers.DictField(
+        child=serializers.CharField(allow_blank=True, max_length=4096), required=False, default=dict
+    )
     priority = serializers.IntegerField(min_value=0, max_value=100, required=False, default=50)
     deadline = serializers.DateTimeField(required=False, allow_null=True, default=None)
     budget_micro = serializers.IntegerField(min_value=0, max_value=2**53, required=False, allow_null=True, default=None)
@@ -44,13 +50,19 @@ class OrderSerializer(serializers.Serializer[Any]):
     sequence = serializers.CharField(max_length=200, required=False, allow_blank=True, default="")
     shot = serializers.CharField(max_length=200, required=False, allow_blank=True, default="")
     tags = serializers.DictField(child=serializers.CharField(max_length=200), required=False, default=dict)
-    scouts = serializers.CharField(required=False, default="none", max_length=1000, help_text="none, auto, or frames such as 1,12,24")
+    scouts = serializers.CharField(
+        required=False, default="none", max_length=1000, help_text="none, auto, or frames such as 1,12,24"
+    )
     fleet = serializers.CharField(required=False, allow_blank=True, default="", max_length=64)
-    renderer_version = serializers.RegexField(r"^[0-9]+(\.[0-9]+)*$", required=False, allow_blank=True, default="", max_length=16)
+    renderer_version = serializers.RegexField(
+        r"^[0-9]+(\.[0-9]+)*$", required=False, allow_blank=True, default="", max_length=16
+    )
     accept_newer_renderer = serializers.BooleanField(required=False, default=False)
     allow_missing_files = serializers.BooleanField(required=False, default=False)
     suspended = serializers.BooleanField(required=False, default=False)
-    timeout_s = serializers.IntegerField(min_value=10, max_value=7 * 86400, required=False, allow_null=True, default=None)
+    timeout_s = serializers.IntegerField(
+        min_value=10, max_value=7 * 86400, required=False, allow_null=True, default=None
+    )
     no_progress_s = serializers.IntegerField(min_value=10, max_value=86400, required=False, default=1800)
 
 
@@ -91,9 +103,24 @@ class JobSerializer(serializers.ModelSerializer[Job]):
     class Meta:
         model = Job
         fields = [
-            "id", "name", "project", "project_name", "scene_version", "cost_object", "renderer", "parameters", "purpose", "status",
-            "suspended_by", "approval", "priority", "deadline", "tasks", "created_at", "ended_at",
-        ]  # fmt: skip
+            "id",
+            "name",
+            "project",
+            "project_name",
+            "scene_version",
+            "cost_object",
+            "renderer",
+            "parameters",
+            "purpose",
+            "status",
+            "suspended_by",
+            "approval",
+            "priority",
+            "deadline",
+            "tasks",
+            "created_at",
+            "ended_at",
+        ]
 
     @extend_schema(responses=CountsSerializer)
     def get_tasks(self, job: Job) -> dict[str, int]:
@@ -129,7 +156,20 @@ class StepSerializer(serializers.ModelSerializer[Step]):
 
     class Meta:
         model = Step
-        fields = ["id", "index", "name", "status", "depends_on", "requirements", "pending", "ready", "leased", "succeeded", "failed", "cancelled"]
+        fields = [
+            "id",
+            "index",
+            "name",
+            "status",
+            "depends_on",
+            "requirements",
+            "pending",
+            "ready",
+            "leased",
+            "succeeded",
+            "failed",
+            "cancelled",
+        ]
 
 
 class TaskSerializer(serializers.ModelSerializer[Task]):
@@ -137,7 +177,19 @@ class TaskSerializer(serializers.ModelSerializer[Task]):
 
     class Meta:
         model = Task
-        fields = ["id", "step", "index", "frame", "parameters", "status", "generation", "failures", "interruptions", "is_scout", "changed_at"]
+        fields = [
+            "id",
+            "step",
+            "index",
+            "frame",
+            "parameters",
+            "status",
+            "generation",
+            "failures",
+            "interruptions",
+            "is_scout",
+            "changed_at",
+        ]
 
 
 class TemplateSerializer(serializers.Serializer[Any]):
@@ -150,9 +202,10 @@ class TemplateSerializer(serializers.Serializer[Any]):
 
 def _order(request: Request, view: ApiView) -> tuple[Project, SceneVersion | None, orders.JobOrder]:
     wish = view.parse(request, OrderSerializer)
-    project = Project.objects.select_related("studio").filter(pk=wish.pop("project")).first()
+    project_id = wish.pop("project")
+    project = Project.objects.select_related("studio").filter(pk=project_id).first()
     if project is None:
-        raise NotFound(what="project", id=request.data.get("project"), field="project")
+        raise NotFound(what="project", id=project_id, field="project")
     version_id = wish.pop("scene_version")
     version = SceneVersion.objects.filter(pk=version_id).first() if version_id else None
     if version_id and version is None:
@@ -197,7 +250,11 @@ class JobsView(ApiView):
     @extend_schema(responses=page_schema(JobSerializer), operation_id="jobs_list")
     def get(self, request: Request) -> Response:
         """Newest first. Filters: project, status, name (contains)."""
-        filters = {"project": by_id("project", "project"), "status": by_choice("status", "status", list(JobStatus)), "name": _by_name}
+        filters = {
+            "project": by_id("project", "project"),
+            "status": by_choice("status", "status", list(JobStatus)),
+            "name": _by_name,
+        }
         return page(request, selectors.jobs(), JobSerializer, filters=filters)
 
     @extend_schema(request=OrderSerializer, responses={201: JobSerializer}, operation_id="jobs_submit")
@@ -207,8 +264,10 @@ class JobsView(ApiView):
 
     def _submit(self, request: Request) -> Response:
         project, version, order = _order(request, self)
-        job = services.submit_job(project=project, artist=request.auth.user, order=order, version=version, now=timezone.now())
-        audit(request.auth, "job.submitted", subject=job.id, name=job.name)
+        job = services.submit_job(
+            project=project, artist=caller(request).user, order=order, version=version, now=timezone.now()
+        )
+        audit(caller(request), "job.submitted", subject=job.id, name=job.name)
         return Response(JobSerializer(selectors.job(job.id)).data, status=201)
 
 
@@ -227,35 +286,48 @@ class JobView(ApiView):
         wish = self.parse(request, PrioritySerializer)
         job = selectors.job(job_id)
         services.change_priority(job, wish["priority"])
-        audit(request.auth, "job.priority", subject=job.id, **wish)
+        audit(caller(request), "job.priority", subject=job.id, **wish)
         return Response(JobSerializer(selectors.job(job_id)).data)
 
 
-class JobActView(ApiView):
-    """What can be done to a whole job."""
+class JobSuspendView(ApiView):
+    """A pause."""
 
     scopes = {"POST": Scope.JOBS_WRITE}
-    act = ""
 
+    @extend_schema(request=None, responses=JobSerializer, operation_id="jobs_suspend")
     def post(self, request: Request, job_id: UUID) -> Response:
-        job = selectors.job(job_id)
-        getattr(self, f"_{self.act}")(job)
-        audit(request.auth, f"job.{self.act}", subject=job.id)
-        return Response(JobSerializer(selectors.job(job_id)).data)
-
-    def _suspend(self, job: Job) -> None:
-        services.suspend_job(job)
-
-    def _resume(self, job: Job) -> None:
-        services.resume_job(job, now=timezone.now())
-
-    def _cancel(self, job: Job) -> None:
-        services.cancel_job(job, now=timezone.now())
+        """Start nothing new; what runs finishes."""
+        return _act(request, job_id, "job.suspended", services.suspend_job)
 
 
-def _act(name: str, words: str) -> Any:
-    view = type(f"Job{name.title()}View", (JobActView,), {"act": name, "__doc__": words})
-    return extend_schema(request=None, responses=JobSerializer, operation_id=f"jobs_{name}")(view).as_view()
+class JobResumeView(ApiView):
+    """The end of a pause."""
+
+    scopes = {"POST": Scope.JOBS_WRITE}
+
+    @extend_schema(request=None, responses=JobSerializer, operation_id="jobs_resume")
+    def post(self, request: Request, job_id: UUID) -> Response:
+        """Go on. After scouts this is the approval; after failures it forgives those there are."""
+        return _act(request, job_id, "job.resumed", lambda job: services.resume_job(job, now=timezone.now()))
+
+
+class JobCancelView(ApiView):
+    """The end of a job."""
+
+    scopes = {"POST": Scope.JOBS_WRITE}
+
+    @extend_schema(request=None, responses=JobSerializer, operation_id="jobs_cancel")
+    def post(self, request: Request, job_id: UUID) -> Response:
+        """Cancel what has not ended; what runs is stopped within seconds, and charged until it stopped."""
+        return _act(request, job_id, "job.cancelled", lambda job: services.cancel_job(job, now=timezone.now()))
+
+
+def _act(request: Request, job_id: UUID, words: str, act: Callable[[Job], object]) -> Response:
+    job = selectors.job(job_id)
+    act(job)
+    audit(caller(request), words, subject=job.id)
+    return Response(JobSerializer(selectors.job(job_id)).data)
 
 
 class JobRetryView(ApiView):
@@ -265,11 +337,11 @@ class JobRetryView(ApiView):
 
     @extend_schema(request=SelectionSerializer, responses=MovedSerializer, operation_id="jobs_retry")
     def post(self, request: Request, job_id: UUID) -> Response:
-        """Render again: the failed tasks, all missing ones, or a list. The old output stays until a new one is verified."""
+        """Render again: the failed tasks, all missing ones, or a list. The old output stays until a new one is verified."""  # noqa: E501
         wish = self.parse(request, SelectionSerializer)
         job = selectors.job(job_id)
         count = services.retry_tasks(job, services.Selection(wish["which"], wish["tasks"]), now=timezone.now())
-        audit(request.auth, "job.retried", subject=job.id, which=wish["which"], tasks=count)
+        audit(caller(request), "job.retried", subject=job.id, which=wish["which"], tasks=count)
         return Response({"tasks": count})
 
 
@@ -284,7 +356,7 @@ class TasksCancelView(ApiView):
         wish = self.parse(request, TaskListSerializer)
         job = selectors.job(job_id)
         count = services.cancel_tasks(job, wish["tasks"], now=timezone.now())
-        audit(request.auth, "job.tasks-cancelled", subject=job.id, tasks=count)
+        audit(caller(request), "job.tasks-cancelled", subject=job.id, tasks=count)
         return Response({"tasks": count})
 
 
@@ -313,8 +385,14 @@ class TasksView(ApiView):
     @extend_schema(responses=page_schema(TaskSerializer), operation_id="jobs_tasks")
     def get(self, request: Request, job_id: UUID) -> Response:
         """In the order of the steps' parameter spaces. Filters: status, step, frame."""
-        filters = {"status": by_choice("status", "status", list(TaskStatus)), "step": by_id("step", "step"), "frame": _by_frame}
-        return page(request, Task.objects.filter(job=selectors.job(job_id)), TaskSerializer, filters=filters, newest_first=False)
+        filters = {
+            "status": by_choice("status", "status", list(TaskStatus)),
+            "step": by_id("step", "step"),
+            "frame": _by_frame,
+        }
+        return page(
+            request, Task.objects.filter(job=selectors.job(job_id)), TaskSerializer, filters=filters, newest_first=False
+        )
 
 
 class TemplatesView(ApiView):
@@ -336,9 +414,9 @@ urls = [
     path("jobs", JobsView.as_view()),
     path("jobs/check", CheckView.as_view()),
     path("jobs/<uuid:job_id>", JobView.as_view()),
-    path("jobs/<uuid:job_id>/suspend", _act("suspend", "Start nothing new; what runs finishes.")),
-    path("jobs/<uuid:job_id>/resume", _act("resume", "Go on; after scouts, this is the approval.")),
-    path("jobs/<uuid:job_id>/cancel", _act("cancel", "Cancel what has not ended; what runs is stopped.")),
+    path("jobs/<uuid:job_id>/suspend", JobSuspendView.as_view()),
+    path("jobs/<uuid:job_id>/resume", JobResumeView.as_view()),
+    path("jobs/<uuid:job_id>/cancel", JobCancelView.as_view()),
     path("jobs/<uuid:job_id>/retry", JobRetryView.as_view()),
     path("jobs/<uuid:job_id>/cancel-tasks", TasksCancelView.as_view()),
     path("jobs/<uuid:job_id>/steps", StepsView.as_view()),

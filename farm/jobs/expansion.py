@@ -58,7 +58,7 @@ class NoTasks(Refusal):
 
 @dataclass(frozen=True)
 class ExpandedStep:
-    """A step with its parameter space laid out. `points[i]` are the values of `names` at task i, as OpenJD writes them."""
+    """A step, its parameter space laid out: `points[i]` are the values of `names` at task i, as OpenJD writes them."""
 
     name: str
     depends_on: list[str]
@@ -158,7 +158,9 @@ def _path_values(definitions: Mapping[str, Any], values: Mapping[str, str]) -> d
     """Give each PATH parameter's value, relative to its folder."""
     unknown = sorted(set(values) - set(definitions))
     if unknown:
-        raise UnknownParameter(name=unknown[0], known=", ".join(definitions) or "none", field=f"parameters.{unknown[0]}")
+        raise UnknownParameter(
+            name=unknown[0], known=", ".join(definitions) or "none", field=f"parameters.{unknown[0]}"
+        )
     found = {}
     for name, definition in definitions.items():
         if definition["type"] != "PATH":
@@ -175,7 +177,9 @@ def _path_values(definitions: Mapping[str, Any], values: Mapping[str, str]) -> d
     return found
 
 
-def _instantiate(template: Any, definitions: Mapping[str, Any], values: Mapping[str, str]) -> tuple[Any, dict[str, dict[str, str]]]:
+def _instantiate(
+    template: Any, definitions: Mapping[str, Any], values: Mapping[str, str]
+) -> tuple[Any, dict[str, dict[str, str]]]:
     from pathlib import Path
 
     from openjd.model import DecodeValidationError, create_job, preprocess_job_parameters
@@ -190,7 +194,9 @@ def _instantiate(template: Any, definitions: Mapping[str, Any], values: Mapping[
         )
     except (ValueError, DecodeValidationError) as error:
         name = next((n for n in definitions if n in str(error)), "")
-        raise InvalidParameter(name=name or "list", why=_one_line(error), field=f"parameters.{name}".strip(".")) from None
+        raise InvalidParameter(
+            name=name or "list", why=_one_line(error), field=f"parameters.{name}".strip(".")
+        ) from None
     try:
         job = create_job(job_template=template, job_parameter_values=parsed)
     except (ValueError, DecodeValidationError) as error:
@@ -218,20 +224,10 @@ def _expand_step(plain: Mapping[str, Any], source: Mapping[str, Any], step: Any,
         names=names,
         types=[points[0][name].type.value for name in names],
         points=[tuple(str(point[name].value) for name in names) for point in points],
-        host_requirements=json.loads(step.hostRequirements.model_dump_json(exclude_none=True)) if step.hostRequirements else {},
+        host_requirements=json.loads(step.hostRequirements.model_dump_json(exclude_none=True))
+        if step.hostRequirements
+        else {},
     )
-
-
-def frames_of(value: str, kind: str, *, limit: int = 10_000) -> list[int]:
-    """Give the frames a task parameter value names: one, or those of a chunk."""
-    if kind != "CHUNK[INT]":
-        return [int(value)]
-    from openjd.model import IntRangeExpr
-
-    parsed = IntRangeExpr.from_str(value)
-    if len(parsed) > limit:
-        raise TooManyTasks(step=value, count=len(parsed), limit=limit)
-    return list(parsed)
 
 
 def _one_line(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""From what a person orders to what shall be done: parameters filled in from the scene, checked, expanded. Creates nothing."""
+"""From what a person orders to what shall be done: filled in from the scene, checked, expanded. Creates nothing."""
 
 from __future__ import annotations
 
@@ -66,21 +66,21 @@ class UnknownChoice(Refusal):
 
 
 class VideoOutput(Refusal):
-    """The scene writes a video ({format}). The farm renders single frames, which can be repeated one by one, and makes the movie itself: choose FileFormat=PNG or another image format."""
+    """The scene writes a video ({format}). The farm renders single frames, which can be repeated one by one, and makes the movie itself: choose FileFormat=PNG or another image format."""  # noqa: E501
 
     code = "video-output"
     status = 422
 
 
 class NoCamera(Refusal):
-    """The scene {scene!r} has no camera, so there is nothing to render. Add a camera, or choose another scene with Scene=…."""
+    """The scene {scene!r} has no camera, so there is nothing to render. Add a camera, or choose another scene with Scene=…."""  # noqa: E501
 
     code = "no-camera"
     status = 422
 
 
 class EngineNeedsGpu(Refusal):
-    """{engine} needs a GPU, and no fleet that could take this job has one. Choose Engine=CYCLES, which also runs on CPUs."""
+    """{engine} needs a GPU, and no fleet that could take this job has one. Choose Engine=CYCLES, which also runs on CPUs."""  # noqa: E501
 
     code = "engine-needs-gpu"
     status = 422
@@ -94,19 +94,19 @@ class UnknownEngine(Refusal):
 
 
 class MissingFiles(Refusal):
-    """The scene needs {count} files that are not in the upload: {names}. Add them, or submit with missing files allowed."""
+    """The scene needs {count} files that are not in the upload: {names}. Add them, or submit with missing files allowed."""  # noqa: E501
 
     code = "missing-files"
 
 
 class RendererTooNew(Refusal):
-    """The scene was saved by {renderer} {saved}; the farm offers {offered}. A newer one may change the picture: agree to it (accept_newer_renderer) or re-save the scene."""
+    """The scene was saved by {renderer} {saved}; the farm offers {offered}. A newer one may change the picture: agree to it (accept_newer_renderer) or re-save the scene."""  # noqa: E501
 
     code = "renderer-newer"
 
 
 class RendererTooOld(Refusal):
-    """The scene was saved by {renderer} {saved}, newer than any the farm offers ({offered}). Save it in an older version's format."""
+    """The scene was saved by {renderer} {saved}, newer than any the farm offers ({offered}). Save it in an older version's format."""  # noqa: E501
 
     code = "renderer-too-old"
 
@@ -186,7 +186,8 @@ def plan(order: JobOrder, *, version: SceneVersion | None, purpose: Purpose = Pu
     template = order.template
     if renderer:
         template = renderer.inspect_template if purpose is Purpose.INSPECTION else renderer.template
-    values, warnings = dict(order.parameters), []
+    values = dict(order.parameters)
+    warnings: list[str] = []
     defaults = None
     if version is not None:
         _require_whole(version)
@@ -217,8 +218,10 @@ def _require_whole(version: SceneVersion) -> None:
         raise SceneRefused(why=version.refusal or "see its report", field="scene_version")
 
 
-def _fill(order: JobOrder, values: dict[str, str], scene: SceneDefaults | None, names: set[str]) -> tuple[dict[str, str], list[str]]:
-    """Fill in from the scene's report what the order leaves open, and check what it says against the scene."""
+def _fill(
+    order: JobOrder, values: dict[str, str], scene: SceneDefaults | None, names: set[str]
+) -> tuple[dict[str, str], list[str]]:
+    """Fill in from the scene's report what the order leaves open, and check it against the scene."""
     if scene is None:
         for name in ("Frames", "FileFormat"):
             if not values.get(name) or values[name] == "SCENE":
@@ -226,7 +229,11 @@ def _fill(order: JobOrder, values: dict[str, str], scene: SceneDefaults | None, 
         return values, []
     raise_all([*_check_choices(values, scene), *_check_scene(order, values, scene)])
     filled = {name: value for name, value in scene.parameters().items() if name in names}
-    given = {name: value for name, value in values.items() if value not in {"", "SCENE"} and not (name in filled and value == "0")}
+    given = {
+        name: value
+        for name, value in values.items()
+        if value not in {"", "SCENE"} and not (name in filled and value == "0")
+    }
     if order.allow_missing_files and "MissingAssets" in names:
         given["MissingAssets"] = "ALLOW"
     return {**filled, **given}, list(scene.warnings)
@@ -235,12 +242,23 @@ def _fill(order: JobOrder, values: dict[str, str], scene: SceneDefaults | None, 
 def _check_choices(values: Mapping[str, str], scene: SceneDefaults) -> list[Refusal]:
     found: list[Refusal] = []
     lists = {"Scene": scene.scenes, "Camera": scene.cameras}
-    for name, known in lists.items():
-        if values.get(name) and values[name] not in known:
-            found.append(UnknownChoice(what=name.lower(), value=values[name], known=", ".join(known) or "none", field=f"parameters.{name}"))
-    for layer in filter(None, (part.strip() for part in values.get("ViewLayers", "").split(","))):
-        if layer not in scene.view_layers:
-            found.append(UnknownChoice(what="view layer", value=layer, known=", ".join(scene.view_layers), field="parameters.ViewLayers"))
+    for name, choices in lists.items():
+        if values.get(name) and values[name] not in choices:
+            found.append(
+                UnknownChoice(
+                    what=name.lower(),
+                    value=values[name],
+                    known=", ".join(choices) or "none",
+                    field=f"parameters.{name}",
+                )
+            )
+    layers = [part.strip() for part in values.get("ViewLayers", "").split(",") if part.strip()]
+    known = ", ".join(scene.view_layers)
+    found.extend(
+        UnknownChoice(what="view layer", value=layer, known=known, field="parameters.ViewLayers")
+        for layer in layers
+        if layer not in scene.view_layers
+    )
     return found
 
 
@@ -265,12 +283,16 @@ def _check_scene(order: JobOrder, values: Mapping[str, str], scene: SceneDefault
 
 def _any_gpu(order: JobOrder) -> bool:
     return any(
-        offer.capabilities.amounts["worker.gpu"] for offer in fleet.offers() if not order.fleet or offer.fleet == order.fleet
+        offer.capabilities.amounts["worker.gpu"]
+        for offer in fleet.offers()
+        if not order.fleet or offer.fleet == order.fleet
     )
 
 
-def _software(order: JobOrder, renderer: Renderer | None, version: SceneVersion | None, purpose: Purpose) -> dict[str, list[str]]:
-    """Give the renderer versions that may run this: the scene's own, or the next newer one once a person agreed; never older."""
+def _software(
+    order: JobOrder, renderer: Renderer | None, version: SceneVersion | None, purpose: Purpose
+) -> dict[str, list[str]]:
+    """Give the renderer versions that may run this: the scene's own, or the next newer one once a person agreed; never older."""  # noqa: E501
     if renderer is None:
         return {}
     offered = fleet.offered_versions(renderer.name)
@@ -283,11 +305,20 @@ def _software(order: JobOrder, renderer: Renderer | None, version: SceneVersion 
     if not newer:
         raise RendererTooOld(renderer=renderer.name, saved=saved, offered=", ".join(offered), field="renderer_version")
     if newer[0] != saved and not order.accept_newer_renderer:
-        raise RendererTooNew(renderer=renderer.name, saved=saved, offered=", ".join(offered), field="accept_newer_renderer")
+        raise RendererTooNew(
+            renderer=renderer.name, saved=saved, offered=", ".join(offered), field="accept_newer_renderer"
+        )
     return {renderer.name: [newer[0]]}
 
 
-def _plan_step(order: JobOrder, step: Any, renderer: Renderer | None, scene: SceneDefaults | None, software: dict[str, list[str]], purpose: Purpose) -> PlannedStep:
+def _plan_step(
+    order: JobOrder,
+    step: Any,
+    renderer: Renderer | None,
+    scene: SceneDefaults | None,
+    software: dict[str, list[str]],
+    purpose: Purpose,
+) -> PlannedStep:
     needed = parse_host_requirements(step.host_requirements)
     attributes = dict(needed.attributes)
     for name, versions in software.items():
@@ -297,13 +328,16 @@ def _plan_step(order: JobOrder, step: Any, renderer: Renderer | None, scene: Sce
     requirements = Requirements(needed.amounts, attributes)
     able, lacking = fleet.fleets_for(requirements, purpose=str(purpose))
     if not able:
-        why = "; ".join(f"{name} lacks {lack} {value}" for name, (lack, value) in lacking.items()) or "there is no fleet"
+        why = (
+            "; ".join(f"{name} lacks {lack} {value}" for name, (lack, value) in lacking.items()) or "there is no fleet"
+        )
         raise NoFleet(step=step.name, why=why)
     frames = _frames(step)
     scouts = _scouts(order.scouts, frames) if purpose is Purpose.RENDER else set()
     ranks = halving_ranks(len(step.points))
-    outputs = renderer.output_rule(order_parameters=None) if False else None
-    return PlannedStep(requirements, [o.fleet for o in able], sorted({o.worker_class for o in able}), outputs, frames, ranks, scouts)
+    return PlannedStep(
+        requirements, [o.fleet for o in able], sorted({o.worker_class for o in able}), outputs, frames, ranks, scouts
+    )
 
 
 def _frames(step: Any) -> list[int | None]:

@@ -1,34 +1,30 @@
-"""Which files a task must leave, by the rule its step carries. Pure."""
+"""Which files a task must leave, by the rule its step carries."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from farm.jobs.expansion import frames_of
-from workers.protocol import ExpectedOutput, OutputRole
+from workers.protocol import ExpectedOutput, decode, encode
+from workers.renderers import Renderer, load_renderer
 
 
-def expected_outputs(rule: Mapping[str, Any] | None, parameters: Mapping[str, str], types: Mapping[str, str]) -> list[ExpectedOutput] | None:
-    """
-    Give the files a task must leave; None for a studio's own template, which may leave what it likes.
+def render_rule(renderer: Renderer, parameters: Mapping[str, str], scene: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Make the rule of a step that renders: the renderer is asked for each task, with what the scene's report says."""
+    report = {"scenes": [scene]} if scene else None
+    return {"renderer": renderer.name, "parameters": dict(parameters), "report": report}
 
-    A rule is `{"files": [{"name", "role", …}]}`, or `{"pattern", "parameter", …}` with one file for each frame that
-    the task parameter names.
-    """
+
+def inspection_rule(renderer: Renderer) -> dict[str, Any]:
+    """Make the rule of an inspection's step: the same files for its one task."""
+    return {"files": encode(renderer.inspect_outputs)}
+
+
+def expected_outputs(rule: Mapping[str, Any] | None, task: Mapping[str, str]) -> list[ExpectedOutput] | None:
+    """Give the files a task must leave; None for a studio's own template, which may leave what it likes."""
     if rule is None:
         return None
     if "files" in rule:
-        return [ExpectedOutput(name=f["name"], role=OutputRole(f["role"]), format=f.get("format")) for f in rule["files"]]
-    name = rule["parameter"]
-    return [
-        ExpectedOutput(
-            name=rule["pattern"].format(frame=frame),
-            role=OutputRole.RENDER,
-            format=rule.get("format"),
-            width=rule.get("width"),
-            height=rule.get("height"),
-            bit_depth=rule.get("bit_depth"),
-        )
-        for frame in frames_of(parameters[name], types[name])
-    ]
+        return [decode(ExpectedOutput, file) for file in rule["files"]]
+    renderer = load_renderer(rule["renderer"])
+    return renderer.expected_outputs(parameters=rule["parameters"], task=task, report=rule["report"])

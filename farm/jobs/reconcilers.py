@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from uuid import UUID
 
 from celery import shared_task
 from django.db import transaction
@@ -37,7 +38,7 @@ def close_jobs() -> None:
             settle_jobs([job], now=timezone.now())
 
 
-def _audit_counters(job: object) -> None:
+def _audit_counters(job: UUID) -> None:
     steps = {s.id: s for s in Step.objects.select_for_update(no_key=True).filter(job=job).order_by("id")}
     for step_id, counts in count_tasks(steps).items():
         if counts != steps[step_id].counts:

@@ -14,7 +14,11 @@ from farm.jobs.moves import Purpose, TaskStatus
 def jobs() -> QuerySet[Job]:
     """Give the jobs people ordered, with their counts of tasks by status."""
     counted = {f"{s}_tasks": Sum(f"steps__{s}") for s in TaskStatus}
-    return Job.objects.filter(purpose=Purpose.RENDER).select_related("project", "scene_version", "cost_object").annotate(**counted)
+    return (
+        Job.objects.filter(purpose=Purpose.RENDER)
+        .select_related("project", "scene_version", "cost_object")
+        .annotate(**counted)
+    )
 
 
 def job(job_id: UUID) -> Job:
@@ -24,7 +28,12 @@ def job(job_id: UUID) -> Job:
     :raises NotFound: it is not there, or another studio's
     """
     counted = {f"{s}_tasks": Sum(f"steps__{s}") for s in TaskStatus}
-    found = Job.objects.select_related("project", "studio", "scene_version", "cost_object").annotate(**counted).filter(pk=job_id).first()
+    found = (
+        Job.objects.select_related("project", "studio", "scene_version", "cost_object")
+        .annotate(**counted)
+        .filter(pk=job_id)
+        .first()
+    )
     if found is None:
         raise NotFound(what="job", id=job_id)
     return found

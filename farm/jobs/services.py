@@ -16,8 +16,18 @@ from farm.core.errors import Invalid, NotFound, Refusal
 from farm.core.events import emit
 from farm.core.moves import move_to
 from farm.core.wakeups import wake_dispatcher, wake_reconciler
-from farm.jobs.models import Job, JobAfter, Step, Task
-from farm.jobs.moves import JOB_MOVES, LIVE_JOBS, STEP_MOVES, Approval, JobStatus, Purpose, StepStatus, SuspendedBy, TaskStatus
+from farm.jobs.models import Job, JobAfter, Step
+from farm.jobs.moves import (
+    JOB_MOVES,
+    LIVE_JOBS,
+    STEP_MOVES,
+    Approval,
+    JobStatus,
+    Purpose,
+    StepStatus,
+    SuspendedBy,
+    TaskStatus,
+)
 from farm.jobs.orders import JobOrder, Plan, PlannedStep, plan
 from farm.jobs.status import REVISION, Moved, move_tasks, release_pending, ripple, settle_jobs, suspend
 from farm.scenes.models import SceneVersion
@@ -51,7 +61,15 @@ class NothingToRetry(Refusal):
 
 
 @transaction.atomic
-def submit_job(*, project: Project, artist: User | None, order: JobOrder, version: SceneVersion | None, now: datetime, purpose: Purpose = Purpose.RENDER) -> Job:
+def submit_job(
+    *,
+    project: Project,
+    artist: User,
+    order: JobOrder,
+    version: SceneVersion | None,
+    now: datetime,
+    purpose: Purpose = Purpose.RENDER,
+) -> Job:
     """
     Expand an order into steps and tasks and queue them.
 
@@ -98,7 +116,14 @@ def submit_job(*, project: Project, artist: User | None, order: JobOrder, versio
     )
     waits = _wait_for(job, order.after)
     _create_steps(job, planned, waits=waits, now=now)
-    emit("job.submitted", studio=job.studio_id, subject=job.id, name=job.name, purpose=str(purpose), tasks=planned.expansion.task_count)
+    emit(
+        "job.submitted",
+        studio=job.studio_id,
+        subject=job.id,
+        name=job.name,
+        purpose=str(purpose),
+        tasks=planned.expansion.task_count,
+    )
     wake_dispatcher()
     wake_reconciler(CAPACITY)
     return job
@@ -143,7 +168,16 @@ def _create_steps(job: Job, planned: Plan, *, waits: bool, now: datetime) -> Non
         _create_tasks(row, step.names, step.points, more, active=active, scouting=scouting, now=now)
 
 
-def _create_tasks(step: Step, names: Sequence[str], points: Sequence[tuple[str, ...]], more: PlannedStep, *, active: bool, scouting: bool, now: datetime) -> None:
+def _create_tasks(
+    step: Step,
+    names: Sequence[str],
+    points: Sequence[tuple[str, ...]],
+    more: PlannedStep,
+    *,
+    active: bool,
+    scouting: bool,
+    now: datetime,
+) -> None:
     """Insert a step's tasks in one statement. (PostgreSQL refuses COPY into tables under row-level security.)"""
     count = len(points)
     is_scout = [i in more.scouts for i in range(count)]
@@ -155,9 +189,9 @@ def _create_tasks(step: Step, names: Sequence[str], points: Sequence[tuple[str, 
                                    generation, failures, failed_on, interruptions, changed_at, revision)
             SELECT %(studio)s, %(job)s, %(step)s, t.index, t.rank, t.parameters::jsonb, t.frame, t.is_scout,
                    CASE WHEN t.ready THEN 'ready' ELSE 'pending' END, 0, 0, '{{}}', 0, %(now)s, {REVISION}
-              FROM unnest(%(index)s::int[], %(rank)s::int[], %(parameters)s::text[], %(frame)s::int[], %(is_scout)s::bool[],
-                          %(ready)s::bool[]) AS t(index, rank, parameters, frame, is_scout, ready)
-            """,
+              FROM unnest(%(index)s::int[], %(rank)s::int[], %(parameters)s::text[], %(frame)s::int[],
+                          %(is_scout)s::bool[], %(ready)s::bool[]) AS t(index, rank, parameters, frame, is_scout, ready)
+            """,  # noqa: S608
             {
                 "studio": step.studio_id,
                 "job": step.job_id,
@@ -242,7 +276,11 @@ OPEN_TASKS = [TaskStatus.PENDING, TaskStatus.READY, TaskStatus.LEASED]
 def cancel_tasks(job: Job, tasks: Sequence[UUID], *, now: datetime) -> int:
     """Cancel chosen tasks of a job that have not ended; gives how many were."""
     moved = move_tasks(
-        TaskStatus.CANCELLED, where="job_id = %(job)s AND id = ANY(%(tasks)s)", params={"job": job.id, "tasks": list(tasks)}, now=now, only=OPEN_TASKS
+        TaskStatus.CANCELLED,
+        where="job_id = %(job)s AND id = ANY(%(tasks)s)",
+        params={"job": job.id, "tasks": list(tasks)},
+        now=now,
+        only=OPEN_TASKS,
     )
     ripple(moved, now=now)
     wake_dispatcher()
@@ -251,7 +289,7 @@ def cancel_tasks(job: Job, tasks: Sequence[UUID], *, now: datetime) -> int:
 
 @dataclass(frozen=True)
 class Selection:
-    """Which tasks to retry: "failed", "missing" (all that have not succeeded), or "list" with ids (succeeded ones too)."""
+    """Which tasks to retry: "failed", "missing" (all that have not succeeded), or "list" with ids (succeeded ones too)."""  # noqa: E501
 
     which: str
     tasks: Sequence[UUID] = ()
@@ -280,7 +318,9 @@ def retry_tasks(job: Job, selection: Selection, *, now: datetime) -> int:
         where, params = where + " AND id = ANY(%(tasks)s)", {**params, "tasks": list(selection.tasks)}
     moved = _put_back(job, where, params, only, now=now)
     if not moved:
-        raise NothingToRetry(which={"failed": "failed", "missing": "missing", "list": "in the list and ended"}[selection.which])
+        raise NothingToRetry(
+            which={"failed": "failed", "missing": "missing", "list": "in the list and ended"}[selection.which]
+        )
     moved += _put_back_dependents(job, {m.step for m in moved}, now=now)
     if JobStatus(job.status) not in LIVE_JOBS:
         move_to(job, JobStatus.ACTIVE, moves=JOB_MOVES, ended_at=None, suspended_by="")
@@ -344,6 +384,4 @@ def inspect_version(version: SceneVersion, *, renderer: str, now: datetime) -> J
         return None
     order = JobOrder(name=f"Inspection of {version.entry}"[:200], renderer=renderer, priority=100)
     project = Project.objects.select_related("studio").get(pk=version.scene.project_id)
-    return submit_job(project=project, artist=None, order=order, version=version, now=now, purpose=Purpose.INSPECTION)
-
-
+    return submit_job(project=project, artist=User.objects.get(pk=version.created_by), order=order, version=version, now=now, purpose=Purpose.INSPECTION)

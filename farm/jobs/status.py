@@ -14,8 +14,18 @@ from django.db import connection
 from farm.core.events import emit
 from farm.core.moves import move_to, sources
 from farm.core.wakeups import wake_dispatcher
-from farm.jobs.models import Job, JobAfter, Step, Task
-from farm.jobs.moves import JOB_MOVES, LIVE_JOBS, STEP_MOVES, TASK_MOVES, Approval, JobStatus, StepStatus, SuspendedBy, TaskStatus
+from farm.jobs.models import Job, JobAfter, Step
+from farm.jobs.moves import (
+    JOB_MOVES,
+    LIVE_JOBS,
+    STEP_MOVES,
+    TASK_MOVES,
+    Approval,
+    JobStatus,
+    StepStatus,
+    SuspendedBy,
+    TaskStatus,
+)
 from farm.jobs.ripples import is_storm, job_status, step_status
 
 
@@ -34,22 +44,34 @@ class Moved:
 REVISION = "pg_current_xact_id()::text::bigint"
 
 _MOVE = f"""
-UPDATE jobs_task SET status = %(to)s, changed_at = %(now)s, revision = {REVISION}, generation = generation + %(bump)s {{also}}
- WHERE id IN (SELECT id FROM jobs_task WHERE {{where}} AND status = ANY(%(sources)s) ORDER BY id FOR NO KEY UPDATE {{skip}})
+UPDATE jobs_task
+   SET status = %(to)s, changed_at = %(now)s, revision = {REVISION}, generation = generation + %(bump)s {{also}}
+ WHERE id IN (SELECT id FROM jobs_task WHERE {{where}} AND status = ANY(%(sources)s) ORDER BY id FOR NO KEY UPDATE)
 RETURNING id, step_id, job_id, old.status, generation
 """  # noqa: S608  (the parts are this module's own)
 
 
-def move_tasks(to: TaskStatus, *, where: str, params: dict[str, Any], now: datetime, bump: bool = False, also: str = "", only: Sequence[TaskStatus] | None = None) -> list[Moved]:
+def move_tasks(
+    to: TaskStatus,
+    *,
+    where: str,
+    params: dict[str, Any],
+    now: datetime,
+    bump: bool = False,
+    also: str = "",
+    only: Sequence[TaskStatus] | None = None,
+) -> list[Moved]:
     """
     Move every task that `where` (SQL over `jobs_task`) finds and that may move; the caller ripples them afterwards.
 
     `bump` raises the generation: the fence against whoever holds the task. `only` narrows the statuses to move from.
     """
     allowed = [s for s in sources(TASK_MOVES, to) if only is None or s in only]
-    statement = _MOVE.format(where=where, also=f", {also}" if also else "", skip="")
+    statement = _MOVE.format(where=where, also=f", {also}" if also else "")
     with connection.cursor() as cursor:
-        cursor.execute(statement, {**params, "to": str(to), "now": now, "bump": int(bump), "sources": [str(s) for s in allowed]})
+        cursor.execute(
+            statement, {**params, "to": str(to), "now": now, "bump": int(bump), "sources": [str(s) for s in allowed]}
+        )
         return [Moved(t, s, j, TaskStatus(before), to, g) for t, s, j, before, g in cursor.fetchall()]
 
 
@@ -128,7 +150,9 @@ def _settle_steps(job: Job, steps: list[Step], *, now: datetime) -> list[Moved]:
             continue
         status[step.id] = new
         if new is StepStatus.ACTIVE and step.pending:
-            released += release_pending(step, scouts_only=job.approval in {Approval.SCOUTING, Approval.WAITING}, now=now)
+            released += release_pending(
+                step, scouts_only=job.approval in {Approval.SCOUTING, Approval.WAITING}, now=now
+            )
     return released
 
 
@@ -151,7 +175,9 @@ def _end_job(job: Job, end: JobStatus, steps: list[Step], *, now: datetime) -> l
 def _pause_if_needed(job: Job, steps: list[Step]) -> None:
     if job.status != JobStatus.ACTIVE:
         return
-    if job.approval == Approval.SCOUTING and not any(s.ready + s.leased for s in steps if s.status == StepStatus.ACTIVE):
+    if job.approval == Approval.SCOUTING and not any(
+        s.ready + s.leased for s in steps if s.status == StepStatus.ACTIVE
+    ):
         Job.objects.filter(pk=job.pk).update(approval=Approval.WAITING)
         suspend(job, SuspendedBy.APPROVAL)
         return
@@ -173,9 +199,9 @@ def count_tasks(steps: Iterable[UUID]) -> dict[UUID, dict[TaskStatus, int]]:
     """Count tasks afresh, for the audit of counters."""
     found: dict[UUID, dict[TaskStatus, int]] = {s: dict.fromkeys(TaskStatus, 0) for s in steps}
     with connection.cursor() as cursor:
-        cursor.execute("SELECT step_id, status, count(*) FROM jobs_task WHERE step_id = ANY(%s) GROUP BY 1, 2", [list(found)])
+        cursor.execute(
+            "SELECT step_id, status, count(*) FROM jobs_task WHERE step_id = ANY(%s) GROUP BY 1, 2", [list(found)]
+        )
         for step, status, count in cursor.fetchall():
             found[step][TaskStatus(status)] = count
     return found
-
-

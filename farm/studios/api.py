@@ -16,6 +16,7 @@ from farm.core.errors import NotFound
 from farm.core.pages import page, page_schema
 from farm.core.views import ApiView, once
 from farm.studios import services
+from farm.studios.authentication import caller
 from farm.studios.models import ApiToken, Project
 from farm.studios.roles import Scope
 
@@ -37,7 +38,7 @@ class ProjectSerializer(serializers.ModelSerializer[Project]):
         model = Project
         fields = ["id", "name", "region", "is_paused", "created_at"]
         read_only_fields = ["is_paused"]
-        extra_kwargs = {"region": {"default": "local"}}  # noqa: RUF012  (DRF reads it so)
+        extra_kwargs = {"region": {"default": "local"}}
 
 
 class TokenSerializer(serializers.ModelSerializer[ApiToken]):
@@ -66,14 +67,14 @@ class MeView(ApiView):
 
     @extend_schema(responses=MeSerializer, operation_id="me")
     def get(self, request: Request) -> Response:
-        caller = request.auth
+        asking = caller(request)
         return Response(
             {
-                "user": caller.user.email,
-                "studio": caller.studio.name,
-                "studio_id": caller.studio.id,
-                "currency": caller.studio.currency,
-                "scopes": sorted(caller.scopes),
+                "user": asking.user.email,
+                "studio": asking.studio.name,
+                "studio_id": asking.studio.id,
+                "currency": asking.studio.currency,
+                "scopes": sorted(asking.scopes),
             }
         )
 
@@ -85,14 +86,19 @@ class ProjectsView(ApiView):
 
     @extend_schema(responses=page_schema(ProjectSerializer), operation_id="projects_list")
     def get(self, request: Request) -> Response:
-        return page(request, Project.objects.all(), ProjectSerializer, filters={"name": lambda rows, v: rows.filter(name__iexact=v)})
+        return page(
+            request,
+            Project.objects.all(),
+            ProjectSerializer,
+            filters={"name": lambda rows, v: rows.filter(name__iexact=v)},
+        )
 
     @extend_schema(request=ProjectSerializer, responses={201: ProjectSerializer}, operation_id="projects_create")
     def post(self, request: Request) -> Response:
         wish = self.parse(request, ProjectSerializer)
         return once(
             request,
-            lambda: Response(ProjectSerializer(services.create_project(request.auth, **wish)).data, status=201),
+            lambda: Response(ProjectSerializer(services.create_project(caller(request), **wish)).data, status=201),
         )
 
 
@@ -108,7 +114,7 @@ class TokensView(ApiView):
     @extend_schema(request=NewTokenSerializer, responses={201: IssuedTokenSerializer}, operation_id="tokens_create")
     def post(self, request: Request) -> Response:
         wish = self.parse(request, NewTokenSerializer)
-        token, text = services.issue_own_token(request.auth, now=timezone.now(), **wish)
+        token, text = services.issue_own_token(caller(request), now=timezone.now(), **wish)
         return Response({"token": text, "details": TokenSerializer(token).data}, status=201)
 
 
@@ -123,7 +129,7 @@ class TokenView(ApiView):
         token = ApiToken.objects.filter(pk=token_id).first()
         if token is None:
             raise NotFound(what="token", id=token_id)
-        services.revoke_token(request.auth, token, now=timezone.now())
+        services.revoke_token(caller(request), token, now=timezone.now())
         return Response(status=204)
 
 

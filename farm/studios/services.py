@@ -32,7 +32,13 @@ class ScopeTooWide(Refusal):
 def audit(caller: Caller, act: str, *, subject: UUID | None = None, **params: Any) -> None:
     """Write who did what, in the transaction of the act."""
     AuditRow.objects.create(
-        studio_id=caller.studio.id, user_id=caller.user.id, token_id=caller.token, act=act, subject=subject, params=params, address=caller.address
+        studio_id=caller.studio.id,
+        user_id=caller.user.id,
+        token_id=caller.token,
+        act=act,
+        subject=subject,
+        params=params,
+        address=caller.address,
     )
 
 
@@ -51,7 +57,9 @@ def create_project(caller: Caller, *, name: str, region: str) -> Project:
     return project
 
 
-def issue_token(*, studio: Studio, user: User, name: str, scopes: list[str], days: int, now: datetime) -> tuple[ApiToken, str]:
+def issue_token(
+    *, studio: Studio, user: User, name: str, scopes: list[str], days: int, now: datetime
+) -> tuple[ApiToken, str]:
     """
     Make a token and give its text, which is shown once and stored nowhere.
 
@@ -64,7 +72,13 @@ def issue_token(*, studio: Studio, user: User, name: str, scopes: list[str], day
         raise Invalid("days", f"{days} is not between 1 and {MAX_TOKEN_DAYS}")
     text, prefix, digest = new_token()
     token = ApiToken.objects.create(
-        studio=studio, user=user, name=name, prefix=prefix, digest=digest, scopes=scopes, expires_at=now + timedelta(days=days)
+        studio=studio,
+        user=user,
+        name=name,
+        prefix=prefix,
+        digest=digest,
+        scopes=scopes,
+        expires_at=now + timedelta(days=days),
     )
     return token, text
 
@@ -98,7 +112,9 @@ def open_studio(*, name: str, currency: str, zone: str, email: str, is_operator:
     """
     if len(currency) != 3 or not currency.isascii() or not currency.isupper():
         raise Invalid("currency", f"{currency!r} is not a currency code such as USD or EUR")
-    studio = Studio.objects.filter(name__iexact=name).first() or Studio.objects.create(name=name, currency=currency, zone=zone)
+    studio = Studio.objects.filter(name__iexact=name).first() or Studio.objects.create(
+        name=name, currency=currency, zone=zone
+    )
     user = User.objects.filter(email__iexact=email).first() or User.objects.create_user(email, is_operator=is_operator)
     Membership.objects.get_or_create(studio=studio, user=user, defaults={"role": Role.OWNER})
     return studio, user

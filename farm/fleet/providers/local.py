@@ -40,7 +40,9 @@ class LocalProvider:
     def launch(self, request: LaunchRequest) -> Sequence[Machine]:
         """Start one agent for each order whose machine is not there yet."""
         if not Path(settings.FARM_AGENT_PYTHON).exists():
-            raise InsufficientCapacity(provider="local", why=f"no agent at {settings.FARM_AGENT_PYTHON}; run 'make envs'")
+            raise InsufficientCapacity(
+                provider="local", why=f"no agent at {settings.FARM_AGENT_PYTHON}; run 'make envs'"
+            )
         present = {machine.token: machine for machine in self.machines(request.fleet)}
         self._forget_gone()
         return [present.get(order.token) or self._start(request, order) for order in request.orders]
@@ -78,12 +80,24 @@ class LocalProvider:
         secret = folder / "secret"
         secret.touch(mode=0o600)
         secret.write_text(order.secret)
-        command = [settings.FARM_AGENT_PYTHON, "-m", "workers.agent", "--farm", request.farm_url, "--machine-id", machine_id]
+        command = [
+            settings.FARM_AGENT_PYTHON,
+            "-m",
+            "workers.agent",
+            "--farm",
+            request.farm_url,
+            "--machine-id",
+            machine_id,
+        ]
         command += ["--secret-file", str(secret), "--work", str(folder / "work"), "--max-life", str(request.max_life_s)]
         command += ["--slots", str(self.slots_per_machine(request.settings))]
         if request.settings.get("cache_gib"):
             command += ["--cache-gib", str(request.settings["cache_gib"])]
-        command += ["--blender", settings.FARM_BLENDER] if settings.FARM_BLENDER else ["--renderer-python", settings.FARM_RENDERER_PYTHON]
+        command += (
+            ["--blender", settings.FARM_BLENDER]
+            if settings.FARM_BLENDER
+            else ["--renderer-python", settings.FARM_RENDERER_PYTHON]
+        )
         if settings.FARM_TRUST_SCENES:
             command.append("--trust-scenes")
         pid = _spawn(command, folder / "agent.log")
@@ -101,8 +115,13 @@ def _spawn(command: Sequence[str], log: Path) -> int:
     """Start a process that outlives this one, in a session of its own, and give its pid."""
     # The shell is the session's leader and is replaced by a child that init adopts: nobody here need reap it.
     script = '"$@" </dev/null >>"$LOG" 2>&1 & echo $!'
-    environment = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "PYTHONPATH": str(settings.BASE_DIR), "LOG": str(log), "LANG": "C.UTF-8"}
-    done = subprocess.run(  # noqa: S603
+    environment = {
+        "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
+        "PYTHONPATH": str(settings.BASE_DIR),
+        "LOG": str(log),
+        "LANG": "C.UTF-8",
+    }
+    done = subprocess.run(
         ["/usr/bin/setsid", "/bin/sh", "-mc", script, "sh", *command],
         env=environment,
         stdin=subprocess.DEVNULL,

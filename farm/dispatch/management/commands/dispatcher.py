@@ -11,7 +11,9 @@ from farm.dispatch.dispatcher import Dispatcher
 
 
 class Command(BaseCommand):
-    help = "Run the dispatcher: claim ready tasks for free slots, and take back what is lost. Several may run; one leads."
+    help = (
+        "Run the dispatcher: claim ready tasks for free slots, and take back what is lost. Several may run; one leads."
+    )
 
     def handle(self, *args: Any, **options: Any) -> None:
         dispatcher = Dispatcher()

@@ -15,7 +15,9 @@ from farm.studios.roles import Scope
 
 
 class Command(BaseCommand):
-    help = "Open a studio with its owner and a project, and print an API token for it. Asked again, it makes a new token."
+    help = (
+        "Open a studio with its owner and a project, and print an API token for it. Asked again, it makes a new token."
+    )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--studio", default="Demo Studio")
@@ -28,13 +30,22 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         studio, user = services.open_studio(
-            name=options["studio"], currency=options["currency"], zone=options["zone"], email=options["email"], is_operator=True
+            name=options["studio"],
+            currency=options["currency"],
+            zone=options["zone"],
+            email=options["email"],
+            is_operator=True,
         )
-        project = Project.objects.filter(studio=studio, name__iexact=options["project"]).first() or Project.objects.create(
-            studio=studio, name=options["project"]
-        )
+        project = Project.objects.filter(
+            studio=studio, name__iexact=options["project"]
+        ).first() or Project.objects.create(studio=studio, name=options["project"])
         _, text = services.issue_token(
-            studio=studio, user=user, name="bootstrap", scopes=[str(s) for s in Scope], days=options["days"], now=timezone.now()
+            studio=studio,
+            user=user,
+            name="bootstrap",
+            scopes=[str(s) for s in Scope],
+            days=options["days"],
+            now=timezone.now(),
         )
         shown = {"studio": studio.name, "project": project.name, "user": user.email, "token": text}
         if options["as_json"]:
