@@ -34,7 +34,9 @@ def main(arguments: Sequence[str]) -> int:
         case "up":
             return commands.up(folder, only_services=asked.only == "services")
         case "run":
-            return commands.run(folder, only_services=asked.only == "services", throwaway=asked.throwaway)
+            from infra.local import supervisor  # here: the other verbs need no database driver and answer sooner
+
+            return supervisor.run(folder, only_services=asked.only == "services", throwaway=asked.throwaway)
         case "down":
             return commands.down(folder)
         case "status":

@@ -14,11 +14,9 @@ from pathlib import Path
 from infra.local import process
 from infra.local.folder import ROOT, Folder
 from infra.local.logs import last_lines
-from infra.local.parts import lay_out
 from infra.local.refusals import Refusal
 from infra.local.state import PartReport, PartState, Report, read_report, read_variables
 from infra.local.strays import end_strays
-from infra.local.supervisor import Supervisor
 
 LOOK = 0.05  # seconds between two looks at what the supervisor reports
 PATIENCE_UP = 180.0
@@ -43,21 +41,6 @@ class NoSuchPart(Refusal):
 
 class DoesNotEnd(Refusal):
     """The supervisor (process {pid}) did not end within {seconds:.0f} seconds; its log is {log}."""
-
-
-def run(folder: Folder, *, only_services: bool, throwaway: bool) -> int:
-    """
-    Supervise in this process until told to end.
-
-    :raises AlreadyRuns: a supervisor already works in this folder
-    """
-    folder.make()
-    with folder.in_charge():
-        return Supervisor(lay_out(folder, only_services=only_services, throwaway=throwaway), folder, tell).run()
-
-
-def tell(line: str) -> None:
-    print(time.strftime("%Y-%m-%d %H:%M:%S"), line, flush=True)
 
 
 def up(folder: Folder, *, only_services: bool) -> int:

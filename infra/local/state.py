@@ -70,7 +70,7 @@ def read_report(folder: Folder) -> Report | None:
         return None
     parts = [PartReport(**(part | {"state": PartState(part["state"])})) for part in content.pop("parts")]
     process = Process(**content.pop("supervisor"))
-    if content.pop("boot") != boot():  # numbers and ticks began anew since
+    if content.pop("boot", "") != boot():  # numbers and ticks began anew since
         return None
     return Report(supervisor=process, state=FarmState(content.pop("state")), parts=parts, **content)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from infra.local.folder import Folder
 from infra.local.keeper import Keeper
 from infra.local.logs import keep_small
-from infra.local.parts import Layout, Stage
+from infra.local.parts import Layout, Stage, lay_out
 from infra.local.process import Process
 from infra.local.refusals import Refusal
 from infra.local.state import FarmState, PartState, Report, write_report, write_variables
@@ -18,6 +18,21 @@ WAKING = {*ENDING, signal.SIGCHLD}
 FAILURES_AT_START = 3
 STARTING_PAUSE, STEADY_PAUSE = 0.05, 1.0  # seconds between two rounds; the end of a child wakes us at once
 LOG_PAUSE = 30.0
+
+
+def run(folder: Folder, *, only_services: bool, throwaway: bool) -> int:
+    """
+    Supervise in this process until told to end.
+
+    :raises AlreadyRuns: a supervisor already works in this folder
+    """
+    folder.make()
+    with folder.in_charge():
+        return Supervisor(lay_out(folder, only_services=only_services, throwaway=throwaway), folder, tell).run()
+
+
+def tell(line: str) -> None:
+    print(time.strftime("%Y-%m-%d %H:%M:%S"), line, flush=True)
 
 
 class PartFailed(Refusal):
