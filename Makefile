@@ -31,9 +31,9 @@ down: ## Stop it; nothing stays behind but var/
 	@if [ -x $(farm) ]; then $(farm) -m infra.local down; fi
 
 status: ## Show what runs
-	@$(farm) -m infra.local status
+	@if [ -x $(farm) ]; then $(farm) -m infra.local status; else echo "Farmhand does not run."; exit 4; fi
 
-env: ## Print the environment of the running farm's processes, for a shell: eval "$$(make env)"
+env: ## Print the environment of the running farm's processes, for a shell: eval "$(make env)"
 	@$(farm) -m infra.local env
 
 demo: up ## Render a sample scene through the farm (FRAMES=1-3, SCENE=/path/to.blend)
@@ -46,7 +46,7 @@ format: env-dev ## Lay the code out as `make check` wants it
 	@$(dev)/ruff check --quiet --fix . ; $(dev)/ruff format .
 
 test: env-dev env-agent env-renderer ## Run the tests against a database and a broker of their own (PYTEST_ARGS=...)
-	@$(dev)/python -m infra.local with-services -- $(dev)/pytest $(PYTEST_ARGS)
+	@$(dev)/python -m infra.local with-services -- $(dev)/pytest --ignore=tests/faults --ignore=tests/benchmarks $(PYTEST_ARGS)
 
 bench: env-dev env-agent env-renderer ## Measure (ONLY=name: tests/benchmarks/bench_name.py)
 	@sh infra/house/bench.sh $(ONLY)
