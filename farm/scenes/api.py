@@ -8,18 +8,19 @@ from uuid import UUID
 from django.urls import path
 from django.utils import timezone
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from farm.core.errors import Invalid, NotFound, Refusal
+from farm.core.errors import Invalid, Refusal
 from farm.core.pages import by_choice, by_id, page, page_schema
 from farm.core.views import ApiView, once
 from farm.scenes import selectors, services
 from farm.scenes.manifest import MAX_FILES, read_manifest
 from farm.scenes.models import Blob, ManifestEntry, Scene, SceneVersion
 from farm.scenes.moves import VersionStatus
+from farm.scenes.reports import summary_of
 from farm.scenes.services import MAX_DIGESTS_AT_ONCE, MAX_PARTS_AT_ONCE, PartGrant, PartWish
 from farm.studios.authentication import Caller
 from farm.studios.roles import Scope
@@ -58,6 +59,7 @@ class SceneSerializer(serializers.ModelSerializer[Scene]):
     class Meta:
         model = Scene
         fields = ["id", "project", "name", "created_at"]
+        read_only_fields = ["created_at"]
 
 
 class VersionSerializer(serializers.ModelSerializer[SceneVersion]):
@@ -83,6 +85,40 @@ class VersionSerializer(serializers.ModelSerializer[SceneVersion]):
     warnings = serializers.ListField(
         child=serializers.CharField(), read_only=True, help_text="What the uploader should know of the manifest."
     )
+
+
+class ProblemSerializer(serializers.Serializer[Any]):
+    """Something to know before rendering."""
+
+    code = serializers.CharField()
+    severity = serializers.ChoiceField(choices=["error", "warning"], help_text="error: frames will fail as things are.")
+    params = serializers.DictField()
+    sentence = serializers.CharField()
+
+
+class ReportSummarySerializer(serializers.Serializer[Any]):
+    """The main points of an inspection's report."""
+
+    renderer = serializers.DictField(child=serializers.CharField(allow_null=True))
+    saved_by = serializers.CharField(help_text="The renderer's version that saved the scene.")
+    scenes = serializers.ListField(child=serializers.CharField())
+    scene = serializers.DictField(help_text="The scene that opens: name, engine, frames, resolution, output.")
+    dependencies = serializers.IntegerField()
+    lacking = serializers.IntegerField(help_text="Files that frames need and the upload does not have.")
+    problems = ProblemSerializer(many=True)
+
+
+class VersionDetailSerializer(VersionSerializer):
+    """A version, with the main points of its report once it is inspected."""
+
+    report = serializers.SerializerMethodField()
+
+    class Meta(VersionSerializer.Meta):
+        fields = [*VersionSerializer.Meta.fields, "report"]
+
+    @extend_schema_field(ReportSummarySerializer(allow_null=True))
+    def get_report(self, version: SceneVersion) -> dict[str, Any] | None:
+        return summary_of(version.report) if version.report and not version.refusal else None
 
 
 class SceneDetailSerializer(SceneSerializer):
@@ -330,9 +366,9 @@ class VersionView(ApiView):
 
     scopes = {"GET": Scope.SCENES_READ}
 
-    @extend_schema(responses=VersionSerializer, operation_id="scene_versions_get")
+    @extend_schema(responses=VersionDetailSerializer, operation_id="scene_versions_get")
     def get(self, request: Request, version_id: UUID) -> Response:
-        return Response(VersionSerializer(selectors.version_of(version_id)).data)
+        return Response(VersionDetailSerializer(selectors.version_of(version_id)).data)
 
 
 class FilesView(ApiView):
@@ -441,9 +477,7 @@ class ReportView(ApiView):
     @extend_schema(responses={200: OpenApiTypes.OBJECT}, operation_id="scene_versions_report")
     def get(self, request: Request, version_id: UUID) -> Response:
         """Give the inspection's report: scenes, cameras, layers, frames, and every dependency found or missing."""
-        version = SceneVersion.objects.filter(pk=version_id).first()
-        if version is None:
-            raise NotFound(what="scene version", id=version_id)
+        version = selectors.version_of(version_id)
         if version.report is None:
             raise ReportMissing(status=version.status)
         return Response(version.report)

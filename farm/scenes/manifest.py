@@ -35,7 +35,7 @@ ARCHIVES = (".zip", ".7z", ".rar", ".tar", ".tgz", ".tbz2", ".txz", ".gz", ".bz2
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _DRIVE = re.compile(r"[A-Za-z]:/")
-_FIELDS = {"path", "source", "digest", "size"}
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 class ManifestRefused(Refusal):
@@ -112,22 +112,14 @@ def _line(number: int, raw: Any, found: list[Refusal]) -> FileLine | None:
     if not isinstance(raw, Mapping):
         found.append(ManifestRefused(at, "", "give an object with path, digest, size and, if known, source"))
         return None
-    path, shown = raw.get("path"), _shown(raw.get("path"))
-    before = len(found)
-    checks = (
-        ("path", wrong_path(path)),
-        ("source", wrong_source(raw.get("source"))),
-        ("digest", _wrong_digest(raw.get("digest"))),
-        ("size", _wrong_size(raw.get("size"))),
-    )
-    found.extend(ManifestRefused(f"{at}.{name}", shown, why) for name, why in checks if why)
-    found.extend(
-        ManifestRefused(f"{at}.{name}", shown, "there is no such field")
-        for name in sorted(raw.keys() - _FIELDS, key=str)
-    )
-    if len(found) > before:
-        return None
-    return FileLine(path=str(path), source=raw.get("source"), digest=raw["digest"], size=raw["size"])
+    path, checks = raw.get("path"), {name: wrong(raw.get(name)) for name, wrong in _CHECKS.items()}
+    if not any(checks.values()) and raw.keys() <= _CHECKS.keys():
+        return FileLine(path=str(path), source=raw.get("source"), digest=raw["digest"], size=raw["size"])
+    shown = _shown(path)
+    found.extend(ManifestRefused(f"{at}.{name}", shown, why) for name, why in checks.items() if why)
+    unknown = sorted(raw.keys() - _CHECKS.keys(), key=str)
+    found.extend(ManifestRefused(f"{at}.{_shown(name)}", shown, "there is no such field") for name in unknown)
+    return None
 
 
 def wrong_path(path: Any) -> str:
@@ -192,8 +184,8 @@ def _wrong_text(text: str) -> str:
         text.encode()
     except UnicodeEncodeError:
         return "it is not valid Unicode"
-    bad = next((letter for letter in text if unicodedata.category(letter) == "Cc"), None)
-    return f"it has the control character U+{ord(bad):04X}; rename the file" if bad is not None else ""
+    bad = _CONTROL.search(text)
+    return f"it has the control character U+{ord(bad[0]):04X}; rename the file" if bad else ""
 
 
 def _wrong_digest(digest: Any) -> str:
@@ -206,6 +198,9 @@ def _wrong_size(size: Any) -> str:
     if not isinstance(size, int) or isinstance(size, bool) or size < 0:
         return "a size is a whole number of bytes, 0 or more"
     return f"{size:,} bytes; a file has at most {MAX_FILE:,} (156.25 GiB)" if size > MAX_FILE else ""
+
+
+_CHECKS = {"path": wrong_path, "source": wrong_source, "digest": _wrong_digest, "size": _wrong_size}
 
 
 # --- the files together

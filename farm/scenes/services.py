@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
 from uuid import UUID
 
 from django.db import IntegrityError, connection, transaction
@@ -15,12 +17,13 @@ from farm.core import keys
 from farm.core.errors import Invalid, Refusal, raise_all
 from farm.core.events import emit
 from farm.core.moves import move_to
-from farm.core.storage import ContentDiffers, NoSuchUpload, Part, PartsMissing, Stat, store
+from farm.core.storage import MAX_DOWNLOAD_VALID, ContentDiffers, NoSuchUpload, Part, PartsMissing, Stat, store
 from farm.core.wakeups import wake_reconciler
 from farm.scenes.manifest import Manifest
 from farm.scenes.models import Blob, ManifestEntry, Scene, SceneVersion
 from farm.scenes.moves import VERSION_MOVES, BlobState, VersionStatus
-from farm.scenes.selectors import is_complete
+from farm.scenes.reports import ReportMalformed, check_report, refusal_of
+from farm.scenes.selectors import is_complete, version_of
 from farm.studios.authentication import Caller
 from farm.studios.models import Project
 from farm.studios.services import NameTaken, audit
@@ -31,6 +34,8 @@ logger = logging.getLogger(__name__)
 MAX_PARTS_AT_ONCE = 500
 MAX_DIGESTS_AT_ONCE = 500
 MAX_GARBAGE_AT_ONCE = 5_000
+MAX_SIGNED_VERSIONS = 16
+HALF_HOUR = 1800
 
 
 class ManifestLies(Refusal):
@@ -337,6 +342,50 @@ def _complete(blob: Blob, key: str, size: int) -> Stat | Confirmation:
 
 def _mismatch(digest: str, why: str) -> Confirmation:
     return Confirmation(digest=digest, answer="mismatch", why=why)
+
+
+# --- reports
+
+
+def record_report(version_id: UUID, report: Any, *, now: datetime) -> None:
+    """
+    Take down what inspection found: the version is inspected, or refused with the report's reason.
+
+    A report that does not have the agreed form refuses the version too. A version that has been inspected stays so.
+
+    :raises NotFound: there is no such version
+    """
+    version = version_of(version_id)
+    try:
+        check_report(report)
+        refusal = refusal_of(report)
+    except ReportMalformed as fault:
+        report, refusal = None, f"The scene could not be inspected: its report was not usable, as {fault}."
+    status = VersionStatus.REFUSED if refusal else VersionStatus.INSPECTED
+    if move_to(version, status, moves=VERSION_MOVES, report=report, refusal=refusal, inspected_at=now):
+        emit(f"scene.{status}", studio=version.studio_id, subject=version.id, scene=str(version.scene_id))
+
+
+# --- downloads
+
+
+def signed_downloads(version_id: UUID, *, now: datetime) -> dict[str, SignedRequest]:
+    """
+    Give a request for each file of a version, by digest, valid for at least half an hour.
+
+    They are made once per half hour and process, and serve all workers of the version.
+    """
+    return _signed_downloads(version_id, int(now.timestamp()) // HALF_HOUR)
+
+
+@lru_cache(maxsize=MAX_SIGNED_VERSIONS)
+def _signed_downloads(version_id: UUID, half_hours: int) -> dict[str, SignedRequest]:
+    made = datetime.fromtimestamp(half_hours * HALF_HOUR, UTC)
+    blobs = Blob.objects.filter(manifestentry__version=version_id, state=BlobState.THERE).distinct()
+    return {
+        digest: store().sign_download(keys.blob_key(studio, digest), now=made, valid=MAX_DOWNLOAD_VALID)
+        for studio, digest in blobs.values_list("studio_id", "digest")
+    }
 
 
 # --- garbage

@@ -1,0 +1,35 @@
+"""Two studios, and the API as each of them speaks it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.scenes.uploading import Api, Tenant, open_tenant
+
+
+@pytest.fixture
+def now() -> datetime:
+    """Signed addresses are compared with the clock, so this is the present moment."""
+    return datetime.now(UTC)
+
+
+@pytest.fixture
+def tenant(db: None) -> Tenant:
+    return open_tenant("ours")
+
+
+@pytest.fixture
+def stranger(db: None) -> Tenant:
+    return open_tenant("theirs")
+
+
+@pytest.fixture
+def api(tenant: Tenant) -> Api:
+    return Api(tenant.token)
+
+
+@pytest.fixture
+def foreign(stranger: Tenant) -> Api:
+    return Api(stranger.token)
