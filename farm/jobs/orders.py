@@ -11,10 +11,10 @@ from uuid import UUID
 from farm.core.errors import Refusal, raise_all
 from farm.fleet import selectors as fleet
 from farm.fleet.requirements import Requirements, minor, parse_host_requirements, version_key
-from farm.jobs.expansion import Expansion, expand, parameter_definitions
+from farm.jobs.expansion import ExpandedStep, Expansion, expand
 from farm.jobs.moves import Purpose
+from farm.jobs.outputs import inspection_rule, render_rule
 from farm.jobs.ripples import halving_ranks
-from farm.scenes.defaults import SceneDefaults, defaults_of
 from farm.scenes.models import SceneVersion
 from workers.renderers import Renderer, load_renderer, renderer_names
 
@@ -65,38 +65,23 @@ class UnknownChoice(Refusal):
     status = 422
 
 
-class VideoOutput(Refusal):
-    """The scene writes a video ({format}). The farm renders single frames, which can be repeated one by one, and makes the movie itself: choose FileFormat=PNG or another image format."""  # noqa: E501
+class SceneProblem(Refusal):
+    """{sentence}"""
 
-    code = "video-output"
+    code = "scene-problem"
     status = 422
 
-
-class NoCamera(Refusal):
-    """The scene {scene!r} has no camera, so there is nothing to render. Add a camera, or choose another scene with Scene=…."""  # noqa: E501
-
-    code = "no-camera"
-    status = 422
+    def __init__(self, problem: Mapping[str, Any], field: str) -> None:
+        super().__init__(
+            field=field, sentence=problem["sentence"], problem=problem["code"], **_numbers(problem["params"])
+        )
 
 
 class EngineNeedsGpu(Refusal):
-    """{engine} needs a GPU, and no fleet that could take this job has one. Choose Engine=CYCLES, which also runs on CPUs."""  # noqa: E501
+    """{engine} needs a GPU, and no fleet that could take this job has one. Choose Engine=CYCLES."""
 
     code = "engine-needs-gpu"
     status = 422
-
-
-class UnknownEngine(Refusal):
-    """The scene asks for the render engine {engine}, which the farm does not have. Choose Engine=CYCLES."""
-
-    code = "unknown-engine"
-    status = 422
-
-
-class MissingFiles(Refusal):
-    """The scene needs {count} files that are not in the upload: {names}. Add them, or submit with missing files allowed."""  # noqa: E501
-
-    code = "missing-files"
 
 
 class RendererTooNew(Refusal):
@@ -188,20 +173,18 @@ def plan(order: JobOrder, *, version: SceneVersion | None, purpose: Purpose = Pu
         template = renderer.inspect_template if purpose is Purpose.INSPECTION else renderer.template
     values = dict(order.parameters)
     warnings: list[str] = []
-    defaults = None
     if version is not None:
         _require_whole(version)
     if renderer:
         if version is None:
             raise SceneNeeded(field="scene_version")
-        names = {d["name"] for d in parameter_definitions(template)}
         values.setdefault("SceneFile", version.entry)
         if purpose is Purpose.RENDER:
-            defaults = defaults_of(version.report, values) if version.report else None
-            values, warnings = _fill(order, values, defaults, names)
+            values, warnings = _fill(order, values, version.report)
     expansion = expand(template, values)
     software = _software(order, renderer, version, purpose)
-    steps = [_plan_step(order, step, renderer, defaults, software, purpose) for step in expansion.steps]
+    rule = _output_rule(renderer, expansion, version, purpose)
+    steps = [_plan_step(order, step, rule, software, purpose) for step in expansion.steps]
     return Plan(template, expansion, steps, warnings)
 
 
@@ -218,67 +201,101 @@ def _require_whole(version: SceneVersion) -> None:
         raise SceneRefused(why=version.refusal or "see its report", field="scene_version")
 
 
+# Which parameter answers a problem of the report: given, the problem is none any more.
+_ANSWERED_BY = {
+    "no_camera": "Camera",
+    "unknown_engine": "Engine",
+    "eevee_needs_gpu": "Engine",
+    "no_layers": "ViewLayers",
+    "video_output": "FileFormat",
+    "unsupported_format": "FileFormat",
+    "separate_views": "FileFormat",
+    "no_frames": "Frames",
+}
+_ANSWERED_BY_ALLOWING = frozenset({"missing_files", "outside_files", "missing_data"})
+_NEEDS_GPU = frozenset({"EEVEE", "WORKBENCH"})
+AS_SCENE = frozenset({"", "SCENE"})
+
+
 def _fill(
-    order: JobOrder, values: dict[str, str], scene: SceneDefaults | None, names: set[str]
+    order: JobOrder, values: dict[str, str], report: Mapping[str, Any] | None
 ) -> tuple[dict[str, str], list[str]]:
-    """Fill in from the scene's report what the order leaves open, and check it against the scene."""
-    if scene is None:
+    """Fill in from the scene's report what the order leaves open, check it against the scene; give warnings too."""
+    if report is None:
         for name in ("Frames", "FileFormat"):
-            if not values.get(name) or values[name] == "SCENE":
+            if values.get(name, "") in AS_SCENE:
                 raise SceneNotInspected(name=name, field=f"parameters.{name}")
         return values, []
-    raise_all([*_check_choices(values, scene), *_check_scene(order, values, scene)])
-    filled = {name: value for name, value in scene.parameters().items() if name in names}
-    given = {
-        name: value
-        for name, value in values.items()
-        if value not in {"", "SCENE"} and not (name in filled and value == "0")
-    }
-    if order.allow_missing_files and "MissingAssets" in names:
-        given["MissingAssets"] = "ALLOW"
-    return {**filled, **given}, list(scene.warnings)
-
-
-def _check_choices(values: Mapping[str, str], scene: SceneDefaults) -> list[Refusal]:
-    found: list[Refusal] = []
-    lists = {"Scene": scene.scenes, "Camera": scene.cameras}
-    for name, choices in lists.items():
-        if values.get(name) and values[name] not in choices:
-            found.append(
-                UnknownChoice(
-                    what=name.lower(),
-                    value=values[name],
-                    known=", ".join(choices) or "none",
-                    field=f"parameters.{name}",
-                )
-            )
-    layers = [part.strip() for part in values.get("ViewLayers", "").split(",") if part.strip()]
-    known = ", ".join(scene.view_layers)
-    found.extend(
-        UnknownChoice(what="view layer", value=layer, known=known, field="parameters.ViewLayers")
-        for layer in layers
-        if layer not in scene.view_layers
+    scene = scene_of(report, values.get("Scene", ""))
+    if scene is None:
+        known = ", ".join(s["name"] for s in report["scenes"])
+        raise UnknownChoice(what="scene", value=values.get("Scene", ""), known=known, field="parameters.Scene")
+    open_problems = [p for p in report["problems"] if _is_open(p, order, values, scene)]
+    refused = [p for p in open_problems if p["severity"] == "error" or _is_refused(p, order)]
+    raise_all(
+        [
+            *_check_choices(values, scene),
+            *_check_engine(order, values),
+            *(SceneProblem(p, _field_of(p["code"])) for p in refused),
+        ]
     )
-    return found
+    frames = scene["frames"]
+    values.setdefault("Frames", _range(frames["start"], frames["end"], frames["step"]))
+    if order.allow_missing_files:
+        values["MissingAssets"] = "ALLOW"
+    return values, [p["sentence"] for p in open_problems if p not in refused]
 
 
-def _check_scene(order: JobOrder, values: Mapping[str, str], scene: SceneDefaults) -> list[Refusal]:
-    found: list[Refusal] = []
-    if not scene.cameras and not values.get("Camera") and scene.needs_camera:
-        found.append(NoCamera(scene=scene.scene, field="parameters.Camera"))
-    if scene.is_movie and values.get("FileFormat", "SCENE") in {"", "SCENE"}:
-        found.append(VideoOutput(format=scene.file_format, field="parameters.FileFormat"))
-    engine = values.get("Engine", "SCENE")
-    if engine in {"", "SCENE"}:
-        if scene.engine == "UNKNOWN":
-            found.append(UnknownEngine(engine=scene.engine_as_written, field="parameters.Engine"))
-        engine = scene.engine
-    if engine in {"EEVEE", "WORKBENCH"} and not _any_gpu(order):
-        found.append(EngineNeedsGpu(engine=engine, field="parameters.Engine"))
-    if scene.missing and not order.allow_missing_files:
-        names = ", ".join(scene.missing[:5]) + (" …" if len(scene.missing) > 5 else "")
-        found.append(MissingFiles(count=len(scene.missing), names=names, field="scene_version"))
-    return found
+def scene_of(report: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
+    """Give a scene of a report by its name, or the one that opens."""
+    return next((s for s in report["scenes"] if (s["name"] == name if name else s["active"])), None)
+
+
+def _is_open(problem: Mapping[str, Any], order: JobOrder, values: Mapping[str, str], scene: Mapping[str, Any]) -> bool:
+    """Say whether a problem is one of the scene to be rendered, and the order does not answer it."""
+    about = problem["params"].get("scene")
+    if about is not None and about != scene["name"]:
+        return False
+    if problem["code"] in _ANSWERED_BY_ALLOWING:
+        return not order.allow_missing_files
+    return values.get(_ANSWERED_BY.get(problem["code"], ""), "") in AS_SCENE
+
+
+def _is_refused(problem: Mapping[str, Any], order: JobOrder) -> bool:
+    """Some warnings of a report are refusals here: a movie is no frame, and EEVEE draws on GPUs only."""
+    return problem["code"] == "video_output" or (problem["code"] == "eevee_needs_gpu" and not _any_gpu(order))
+
+
+def _field_of(code: str) -> str:
+    name = _ANSWERED_BY.get(code)
+    return f"parameters.{name}" if name else "scene_version"
+
+
+def _check_choices(values: Mapping[str, str], scene: Mapping[str, Any]) -> list[Refusal]:
+    layers = [layer["name"] for layer in scene["view_layers"]]
+    asked = [("camera", "Camera", values.get("Camera", ""), scene["cameras"])]
+    asked += [("view layer", "ViewLayers", part.strip(), layers) for part in values.get("ViewLayers", "").split(",")]
+    return [
+        UnknownChoice(what=what, value=value, known=", ".join(known) or "none", field=f"parameters.{name}")
+        for what, name, value, known in asked
+        if value and value not in known
+    ]
+
+
+def _check_engine(order: JobOrder, values: Mapping[str, str]) -> list[Refusal]:
+    engine = values.get("Engine", "")
+    if engine in _NEEDS_GPU and not _any_gpu(order):
+        return [EngineNeedsGpu(engine=engine, field="parameters.Engine")]
+    return []
+
+
+def _range(start: int, end: int, step: int) -> str:
+    return f"{start}-{end}" + (f":{step}" if step > 1 else "") if end > start else str(start)
+
+
+def _numbers(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Keep what a sentence in another language may need, but not the names that a refusal has itself."""
+    return {name: value for name, value in params.items() if name not in {"sentence", "problem", "field"}}
 
 
 def _any_gpu(order: JobOrder) -> bool:
@@ -298,7 +315,7 @@ def _software(
     offered = fleet.offered_versions(renderer.name)
     if order.renderer_version:
         return {renderer.name: [minor(order.renderer_version)]}
-    saved = minor((version.report or {}).get("saved_by", "")) if version is not None else ""
+    saved = minor((version.report or {}).get("saved_by") or "") if version is not None else ""
     if purpose is Purpose.INSPECTION or not saved or not offered:
         return {}
     newer = [v for v in offered if version_key(v) >= version_key(saved)]
@@ -311,13 +328,21 @@ def _software(
     return {renderer.name: [newer[0]]}
 
 
+def _output_rule(
+    renderer: Renderer | None, expansion: Expansion, version: SceneVersion | None, purpose: Purpose
+) -> dict[str, Any] | None:
+    """Give the rule of what tasks must leave; None for a studio's own template."""
+    if renderer is None:
+        return None
+    if purpose is Purpose.INSPECTION:
+        return inspection_rule(renderer)
+    parameters = {name: value["value"] for name, value in expansion.parameters.items()}
+    report = version.report if version else None
+    return render_rule(renderer, parameters, scene_of(report, parameters["Scene"]) if report else None)
+
+
 def _plan_step(
-    order: JobOrder,
-    step: Any,
-    renderer: Renderer | None,
-    scene: SceneDefaults | None,
-    software: dict[str, list[str]],
-    purpose: Purpose,
+    order: JobOrder, step: ExpandedStep, rule: dict[str, Any] | None, software: dict[str, list[str]], purpose: Purpose
 ) -> PlannedStep:
     needed = parse_host_requirements(step.host_requirements)
     attributes = dict(needed.attributes)
@@ -336,11 +361,11 @@ def _plan_step(
     scouts = _scouts(order.scouts, frames) if purpose is Purpose.RENDER else set()
     ranks = halving_ranks(len(step.points))
     return PlannedStep(
-        requirements, [o.fleet for o in able], sorted({o.worker_class for o in able}), outputs, frames, ranks, scouts
+        requirements, [o.fleet for o in able], sorted({o.worker_class for o in able}), rule, frames, ranks, scouts
     )
 
 
-def _frames(step: Any) -> list[int | None]:
+def _frames(step: ExpandedStep) -> list[int | None]:
     """Give the frame of each task, where the step has a task parameter Frame that is one number."""
     for position, (name, kind) in enumerate(zip(step.names, step.types, strict=True)):
         if name.lower() == "frame" and kind == "INT":

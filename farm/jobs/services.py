@@ -383,5 +383,14 @@ def inspect_version(version: SceneVersion, *, renderer: str, now: datetime) -> J
     if Job.objects.filter(scene_version=version, purpose=Purpose.INSPECTION).exists():
         return None
     order = JobOrder(name=f"Inspection of {version.entry}"[:200], renderer=renderer, priority=100)
+    if version.created_by is None:
+        return None  # nobody's upload: made by a test or by hand
     project = Project.objects.select_related("studio").get(pk=version.scene.project_id)
-    return submit_job(project=project, artist=User.objects.get(pk=version.created_by), order=order, version=version, now=now, purpose=Purpose.INSPECTION)
+    return submit_job(
+        project=project,
+        artist=User.objects.get(pk=version.created_by),
+        order=order,
+        version=version,
+        now=now,
+        purpose=Purpose.INSPECTION,
+    )

@@ -37,7 +37,7 @@ class ProjectSerializer(serializers.ModelSerializer[Project]):
     class Meta:
         model = Project
         fields = ["id", "name", "region", "is_paused", "created_at"]
-        read_only_fields = ["is_paused"]
+        read_only_fields = ["is_paused", "created_at"]
         extra_kwargs = {"region": {"default": "local"}}
 
 
