@@ -19,6 +19,7 @@ from workers.protocol import PART_SIZE, ManifestFile, StepDocument, digest_of_pa
 from workers.sandbox import RESERVED, SourceNotAllowed
 
 DIGEST = re.compile(r"[0-9a-f]{64}")
+NO_SCENE = "step:"
 WINDOWS = re.compile(r"[A-Za-z]:[\\/]|\\\\")
 
 
@@ -98,7 +99,7 @@ class Cache:
     def versions(self) -> list[str]:
         """Name the scene versions that are on disk, whole."""
         with self._lock:
-            return sorted(self._layouts)
+            return sorted(key for key in self._layouts if not key.startswith(NO_SCENE))
 
     @contextlib.contextmanager
     def pinned(self, digests: Sequence[str]) -> Iterator[None]:
@@ -247,7 +248,7 @@ class Cache:
 
 def scene_key(document: StepDocument) -> str:
     """Name what a step's inputs are laid out under: the scene version, or the step for a job without a scene."""
-    return document.scene_version or f"step:{document.step}"
+    return document.scene_version or f"{NO_SCENE}{document.step}"
 
 
 def absolute_source(file: ManifestFile) -> PurePosixPath | None:

@@ -66,6 +66,8 @@ class SessionPipe:
         """Kill the driver and all that runs in its sandbox."""
         self._closed = True
         self.sandbox.close()
+        with contextlib.suppress(queue.Full):  # full: whoever hears comes to the end by itself
+            self._answers.put_nowait(GONE)
 
     def _read(self) -> None:
         with contextlib.suppress(OSError, ValueError):

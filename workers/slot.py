@@ -133,11 +133,11 @@ class Slot(threading.Thread):
     def run(self) -> None:
         while not self._ending:
             held = self._next()
-            if held is None:
+            if held is not None:
+                self._serve(held)
+                self._current = None
+            elif not self._ending:
                 self._leave()
-                continue
-            self._serve(held)
-            self._current = None
         self._drop()
 
     def _next(self) -> Held | None:

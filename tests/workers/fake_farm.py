@@ -47,7 +47,7 @@ from workers.protocol import (
 )
 
 Reply = tuple[int, Any]
-PATIENCE_S = 30.0
+PATIENCE_S = 15.0
 
 
 class FakeFarm:
@@ -212,7 +212,9 @@ class FakeFarm:
     def outputs(self, attempt: str) -> dict[str, bytes]:
         """Give what the store holds of an attempt's outputs."""
         root = self.folder / "store" / attempt / "output"
-        return {str(f.relative_to(root)): f.read_bytes() for f in root.rglob("*") if f.is_file() and f.suffix != ".part"}
+        return {
+            str(f.relative_to(root)): f.read_bytes() for f in root.rglob("*") if f.is_file() and f.suffix != ".part"
+        }
 
     def log(self, attempt: str) -> str:
         count = self.log_chunks.get(attempt, 0)
@@ -398,7 +400,7 @@ def _handler(farm: FakeFarm) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             self.wfile.write(data)
 
-        def log_message(self, format: str, *args: Any) -> None:
+        def log_message(self, *args: Any) -> None:
             pass
 
     return Handler
