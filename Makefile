@@ -4,9 +4,10 @@ SHELL := /bin/sh
 MAKEFLAGS += --no-print-directory
 export PYTHON YES FARM_DATA FARM_PORT
 
-python = $(or $(BASE_PYTHON),$(eval BASE_PYTHON := $(shell sh infra/house/python.sh))$(BASE_PYTHON))
-farm   = .venvs/farm/bin/python
-dev    = .venvs/dev/bin
+# In a recipe's shell, since $(shell) would not see PYTHON=...
+python := $$(sh infra/house/python.sh)
+farm   := .venvs/farm/bin/python
+dev    := .venvs/dev/bin
 
 .PHONY: help check-system envs env-% lock up down status env demo check format test bench faults clean
 
