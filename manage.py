@@ -8,4 +8,6 @@ if __name__ == "__main__":
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "farm.settings")
     from django.core.management import execute_from_command_line
 
+    import farm.celery  # noqa: F401  (makes it the current app)
+
     execute_from_command_line(sys.argv)

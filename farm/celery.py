@@ -16,6 +16,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "farm.settings")
 from django.conf import settings
 
 app = Celery("farm")
+app.set_default()  # for all threads: rooms send by `current_app`, and know no settings
 app.conf.update(
     broker_url=settings.FARM_BROKER_URL,
     broker_connection_retry_on_startup=True,

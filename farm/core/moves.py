@@ -6,8 +6,6 @@ from collections.abc import Mapping, Set
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from django.db import models
-
 Status = TypeVar("Status", bound=StrEnum)
 Moves = Mapping[Status, Set[Status]]
 
@@ -22,9 +20,9 @@ def choices(kind: type[StrEnum]) -> list[tuple[str, str]]:
     return [(str(s), str(s)) for s in kind]
 
 
-def move_to(row: models.Model, to: Status, *, moves: Moves[Status], **fields: Any) -> bool:
+def move_to(row: Any, to: Status, *, moves: Moves[Status], **fields: Any) -> bool:
     """
-    Move one row by a guarded UPDATE, set further fields in the same statement, and refresh the row in memory.
+    Move one row (of any model with a status) by a guarded UPDATE, set further fields in the same statement, and refresh the row in memory.
 
     Gives False, and changes nothing, when the row is not in a status that may move there any more.
     """

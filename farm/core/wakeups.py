@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 
+from celery import current_app
 from django.db import connection, transaction
 
 logger = logging.getLogger(__name__)
@@ -27,9 +28,7 @@ def wake_reconciler(task: str) -> None:
 
 
 def _send(task: str) -> None:
-    from farm.celery import app  # the app needs settings; this room is imported before they are
-
     try:
-        app.send_task(task, retry=False)
+        current_app.send_task(task, retry=False)
     except Exception as error:  # whatever the broker's client raises: the beat will do it
         logger.warning("could not wake %s: %s", task, error)

@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any, cast
 from uuid import UUID
 
+from celery import current_app
 from django.db import connection, transaction
 from kombu import Exchange, Queue
 
@@ -223,15 +224,13 @@ def tell(told: dict[UUID, list[str]]) -> None:
 
     It carries no work and no credential. Lost, doubled or late it changes nothing: the next sync tells the same.
     """
-    from farm.celery import app
-
     try:
-        with app.amqp.producer_pool.acquire(block=True, timeout=2) as producer:
+        with current_app.amqp.producer_pool.acquire(block=True, timeout=2) as producer:
             for worker, attempts in told.items():
                 name = queue_of(worker)
                 # No exchange and no declaration: the list alone exists in the broker, and is gone when it is empty.
                 queue = Queue(name, Exchange(""), routing_key=name, no_declare=True)
-                app.send_task(
+                current_app.send_task(
                     "farmhand.assigned",
                     args=[attempts],
                     queue=cast(Any, queue),  # a name or a queue; its type stub knows only names

@@ -25,7 +25,7 @@ from farm.jobs.moves import TaskStatus
 from farm.jobs.outputs import expected_outputs
 from farm.jobs.status import Moved, move_tasks, ripple
 from farm.scenes.selectors import manifest_of
-from farm.scenes.lead_tmp import signed_downloads
+from farm.scenes.services import signed_downloads
 from workers import protocol
 from workers.protocol import (
     LEASE_S,

@@ -30,7 +30,7 @@ from farm.fleet.selectors import Offer, offers
 from farm.jobs.models import Job
 from farm.jobs.moves import JobStatus, Purpose
 from farm.scenes.moves import VersionStatus
-from farm.scenes.lead_tmp import record_report
+from farm.scenes.services import record_report
 
 logger = logging.getLogger(__name__)
 
