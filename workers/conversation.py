@@ -66,7 +66,6 @@ class Conversation:
         self._refusals: dict[str, int] = {}
         self._wanted = WorkerState.READY
         self._draining = ""  # why we drain by our own will
-        self._told_draining = False
 
     def wake(self) -> None:
         """Sync at once; called from any thread."""
@@ -116,9 +115,13 @@ class Conversation:
         self._heard = time.monotonic()
         self._interval_s = answer.interval_s
         self._obey(answer)
-        is_idle = self._attempts.is_idle
-        knows = request.state is WorkerState.DRAINING and not request.attempts
-        return answer.state is WorkerState.GONE or (self.is_draining and is_idle and knows)
+        if answer.state is WorkerState.GONE:
+            return True
+        is_done = self.is_draining and self._attempts.is_idle
+        if is_done and (request.attempts or request.state is WorkerState.READY):
+            self.wake()  # once more, so that the farm knows it too
+            return False
+        return is_done
 
     def _request(self) -> SyncRequest:
         is_draining = self.is_draining or self._wanted is not WorkerState.READY

@@ -338,13 +338,14 @@ class Slot(threading.Thread):
         :raises AttemptFailed: the action did not succeed; what the agent saw itself goes before what it was told
         """
         claimed = causes.claimed_failure(evidence)
-        if said.kind == "ended" and said.state == "success" and claimed is None:
+        is_full = (free := free_mib(self._place.folder)) < _reserve_mib(self._place.folder)
+        if said.kind == "ended" and said.state == "success" and claimed is None and not is_full:
             return
         if session.pipe.sandbox.limits.had_oom_kill():
             limit = self._memory_limit(held)
             raise causes.out_of_memory(limit_mib=limit, peak_mib=min(limit, held.peak_memory_mib) or limit)
-        if free_mib(self._place.folder) < _reserve_mib(self._place.folder):
-            raise causes.disk_full(free_mib(self._place.folder))
+        if is_full:  # a renderer says that it finished, then
+            raise causes.disk_full(free)
         if claimed is not None:
             raise claimed
         if said.kind == "gone":
@@ -457,7 +458,7 @@ def _placed(document: StepDocument, name: str) -> TaskParameter:
 def _reserve_mib(folder: Path) -> int:
     """Room on the disk below which nothing should go on: 256 MiB, less on a tiny disk."""
     disk = os.statvfs(folder)
-    return min(256, (disk.f_blocks * disk.f_frsize >> 20) // 50)
+    return max(1, min(256, (disk.f_blocks * disk.f_frsize >> 20) // 50))
 
 
 def _move_all(source: Path, target: Path) -> None:

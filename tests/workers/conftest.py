@@ -38,10 +38,9 @@ class RunningAgent:
     """An agent as a process of its own, as a machine would run it."""
 
     def __init__(self, farm: FakeFarm, work: Path, *options: str, env: dict[str, str] | None = None) -> None:
-        work.mkdir(parents=True, exist_ok=True)
         self.work = work
-        self.said = work.parent / f"{work.name}.log"
-        secret = work.parent / f"{work.name}.secret"
+        self.said = farm.folder / f"{work.name}.log"
+        secret = farm.folder / f"{work.name}.secret"
         secret.write_text(farm.secret, encoding="utf-8")
         command = [sys.executable, "-m", "workers.agent", "--farm", farm.url, "--secret-file", str(secret)]
         with self.said.open("wb") as log:
