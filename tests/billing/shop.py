@@ -1,4 +1,4 @@
-"""A studio that renders, a program that calls the API for it, and the owner of the tables, who can erase what it did."""
+"""A studio that renders, a program that calls the API for it, and the tables' owner, who can erase what it did."""
 
 from __future__ import annotations
 
