@@ -20,7 +20,7 @@ export FARM_SECRET_KEY=check FARM_DATABASE_URL=postgresql://check@127.0.0.1/chec
 
 step "lint" "$dev/ruff" check --quiet .
 step "layout" "$dev/ruff" format --quiet --check .
-step "types" "$dev/mypy"
+step "types" "$dev/mypy" --show-traceback
 step "import directions" "$dev/lint-imports" --no-cache
 step "locks" "$dev/python" -m infra.house.locks --check
 step "tracked files" "$dev/python" -m infra.house.tracked
