@@ -45,6 +45,8 @@ def django_db_setup(django_test_environment: None, django_db_blocker: Any) -> It
     from django.core.management import call_command
     from django.db import connection
 
+    import farm.celery  # noqa: F401  (makes it the current app, as each process of the farm does)
+
     owner = os.environ["FARM_DATABASE_OWNER_URL"]
     home = urlsplit(owner).path.lstrip("/")
     name = f"test_{home}_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}_{os.getpid()}"
