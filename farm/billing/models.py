@@ -13,6 +13,16 @@ from farm.core.moves import choices
 from farm.studios.models import Project, Studio
 
 
+def _own_studio() -> models.ForeignKey[Studio, Studio]:
+    """
+    The studio of a row that has a cost object: there for row-level security alone.
+
+    That it is the cost object's, and exists, follows from the statements that write it; a check of each of a farm's
+    million ledger entries, and an index of them, would cost more than all else about them.
+    """
+    return models.ForeignKey(Studio, models.PROTECT, db_constraint=False, db_index=False)
+
+
 class Rate(models.Model):
     """
     What a GPU-hour costs: for one studio, or for all that have no rate of their own.
@@ -83,10 +93,10 @@ class QuotedRate(models.Model):
     """The rate a cost object keeps for one worker class, whatever the price list says later. Append-only."""
 
     id = UuidKey()
-    studio = models.ForeignKey(Studio, models.PROTECT)
-    cost_object = models.ForeignKey(CostObject, models.PROTECT, related_name="quoted_rates")
+    studio = _own_studio()
+    cost_object = models.ForeignKey(CostObject, models.PROTECT, db_index=False, related_name="quoted_rates")
     worker_class = models.TextField()
-    rate = models.ForeignKey(Rate, models.PROTECT)
+    rate = models.ForeignKey(Rate, models.PROTECT, db_index=False)
     micro_per_gpu_hour = models.BigIntegerField()
     quoted_at = models.DateTimeField()
 
@@ -133,8 +143,8 @@ class Hold(models.Model):
     """Money set aside for one attempt, from its claim to its end."""
 
     attempt = models.UUIDField(primary_key=True)
-    studio = models.ForeignKey(Studio, models.PROTECT)
-    cost_object = models.ForeignKey(CostObject, models.PROTECT)
+    studio = _own_studio()
+    cost_object = models.ForeignKey(CostObject, models.PROTECT, db_index=False)
     worker_class = models.TextField()
     gpus = models.SmallIntegerField()
     micro_per_gpu_hour = models.BigIntegerField()
@@ -149,7 +159,7 @@ class Hold(models.Model):
         constraints = [
             models.CheckConstraint(condition=Q(amount_micro__gte=0, gpus__gte=1), name="hold_is_not_negative")
         ]
-        indexes = [models.Index(fields=["taken_at"], condition=Q(status=HoldStatus.OPEN), name="open_holds")]
+        indexes = [models.Index(fields=["cost_object"], condition=Q(status=HoldStatus.OPEN), name="open_holds")]
 
 
 class UsageFact(models.Model):
@@ -158,8 +168,8 @@ class UsageFact(models.Model):
     attempt = models.UUIDField(primary_key=True)
     task = models.UUIDField()
     generation = models.IntegerField()
-    studio = models.ForeignKey(Studio, models.PROTECT)
-    cost_object = models.ForeignKey(CostObject, models.PROTECT)
+    studio = _own_studio()
+    cost_object = models.ForeignKey(CostObject, models.PROTECT, db_index=False)
     label = models.TextField(blank=True)  # "frame 12"
     purpose = models.CharField(max_length=32)
     is_scout = models.BooleanField()
@@ -210,8 +220,8 @@ class Credit(models.Model):
     """Money given back on a fact after it was written. Append-only."""
 
     id = UuidKey()
-    studio = models.ForeignKey(Studio, models.PROTECT)
-    fact = models.ForeignKey(UsageFact, models.PROTECT, related_name="credits")
+    studio = _own_studio()
+    fact = models.ForeignKey(UsageFact, models.PROTECT, db_index=False, related_name="credits")
     reason = models.CharField(max_length=32)
     gpu_ms = models.BigIntegerField()
     amount_micro = models.BigIntegerField()
@@ -222,22 +232,23 @@ class Credit(models.Model):
             models.UniqueConstraint(fields=["fact", "reason"], name="one_credit_per_fact_and_reason"),
             models.CheckConstraint(condition=Q(amount_micro__gte=0, gpu_ms__gte=0), name="credit_is_not_negative"),
         ]
+        indexes = [models.Index(fields=["studio"], name="credits_of_studio")]
 
 
 class LedgerGroup(models.Model):
     """One booking: entries that sum to zero. Its key makes it happen once. Append-only."""
 
     id = UuidKey()
-    studio = models.ForeignKey(Studio, models.PROTECT)
-    cost_object = models.ForeignKey(CostObject, models.PROTECT)
+    studio = _own_studio()
+    cost_object = models.ForeignKey(CostObject, models.PROTECT, db_index=False)
     attempt = models.UUIDField()
     currency = models.CharField(max_length=3)
-    key = models.CharField(max_length=120, unique=True)  # "usage:<attempt>", "scouts:<attempt>"
+    key = models.TextField()  # "usage:<attempt>", "scouts:<attempt>"
     occurred_at = models.DateTimeField()
     recorded_at = models.DateTimeField(db_default=Now())
 
     class Meta:
-        indexes = [models.Index(fields=["attempt"], name="groups_of_attempt")]
+        constraints = [models.UniqueConstraint(fields=["key"], name="one_booking_per_key")]
 
 
 class LedgerEntry(models.Model):
@@ -245,6 +256,6 @@ class LedgerEntry(models.Model):
 
     id = UuidKey()
     group = models.ForeignKey(LedgerGroup, models.PROTECT, related_name="entries")
-    studio = models.ForeignKey(Studio, models.PROTECT)
+    studio = _own_studio()
     account = models.TextField()  # "receivable", "revenue:<worker class>", "credit:<reason>", "over-hold"
     amount_micro = models.BigIntegerField()

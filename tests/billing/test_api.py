@@ -254,7 +254,10 @@ class TestStatement:
 
         assert counts == [1, 0]
 
-    @pytest.mark.parametrize("query", ["from=yesterday", "to=2026-11-20T13:00:00", "cost_object=1", "shot=sh010"])
+    @pytest.mark.parametrize(
+        "query",
+        ["from=yesterday", "from=2026-13-40T00:00:00Z", "to=2026-11-20T13:00:00", "cost_object=1", "shot=sh010"],
+    )
     def test_what_makes_no_sense_is_refused(self, api: Api, query: str) -> None:
         status, body = api("GET", f"statement?{query}")
 

@@ -153,9 +153,28 @@ class TestCommand:
         with transaction.atomic():
             open_shop.render(job)
 
-        call_command("check_books", studio=open_shop.studio.id)
+        with transaction.atomic():
+            running = open_shop.start(job)
 
-        assert capsys.readouterr().out == "1 facts, 0 credits, 1 ledger groups: difference 0 micro-units\n"
+        call_command("check_books", studio=open_shop.studio.id, stale_hours=0.0)
+
+        assert capsys.readouterr().out.splitlines() == [
+            f"note: hold of attempt {running} is open since 2026-11-20 12:00",
+            "1 facts, 0 credits, 1 ledger groups: difference 0 micro-units",
+        ]
+
+    def test_of_a_thousand_findings_the_first_are_shown(self, open_shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(recompute, "SHOWN", 1)
+        job = open_shop.open()
+        with transaction.atomic():
+            for _ in range(3):
+                open_shop.render(job)
+        spoil(open_shop, "UPDATE billing_hold SET amount_micro = 1 WHERE studio_id = %s", open_shop.studio.id)
+
+        findings = check_books(now=NOW, stale_after=HOUR, studio=open_shop.studio.id).findings
+
+        assert len(findings) == 2
+        assert findings[1] == "charged without a hold of that amount: 2 more"
 
     def test_one_micro_unit_is_too_much(self, open_shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
         job = open_shop.open()
