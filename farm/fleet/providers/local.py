@@ -25,6 +25,7 @@ from farm.fleet.providers import InsufficientCapacity, LaunchRequest, Machine, O
 
 KEEP_GONE = 20  # folders of ended machines kept for their logs
 STOP_GRACE_S = 10.0
+SUPERVISED = "FARM_SUPERVISED"  # the supervisor's mark: what carries it ends with the farm
 
 
 class LocalProvider:
@@ -115,12 +116,10 @@ def _spawn(command: Sequence[str], log: Path) -> int:
     """Start a process that outlives this one, in a session of its own, and give its pid."""
     # The shell is the session's leader and is replaced by a child that init adopts: nobody here need reap it.
     script = '"$@" </dev/null >>"$LOG" 2>&1 & echo $!'
-    environment = {
-        "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
-        "PYTHONPATH": str(settings.BASE_DIR),
-        "LOG": str(log),
-        "LANG": "C.UTF-8",
-    }
+    environment = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LANG": "C.UTF-8"}
+    environment |= {"PYTHONPATH": str(settings.BASE_DIR), "LOG": str(log)}
+    if SUPERVISED in os.environ:
+        environment[SUPERVISED] = os.environ[SUPERVISED]
     done = subprocess.run(
         ["/usr/bin/setsid", "/bin/sh", "-mc", script, "sh", *command],
         env=environment,
