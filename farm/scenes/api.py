@@ -87,7 +87,7 @@ class VersionSerializer(serializers.ModelSerializer[SceneVersion]):
     )
 
 
-class ProblemSerializer(serializers.Serializer[Any]):
+class ReportProblemSerializer(serializers.Serializer[Any]):
     """Something to know before rendering."""
 
     code = serializers.CharField()
@@ -105,7 +105,7 @@ class ReportSummarySerializer(serializers.Serializer[Any]):
     scene = serializers.DictField(help_text="The scene that opens: name, engine, frames, resolution, output.")
     dependencies = serializers.IntegerField()
     lacking = serializers.IntegerField(help_text="Files that frames need and the upload does not have.")
-    problems = ProblemSerializer(many=True)
+    problems = ReportProblemSerializer(many=True)
 
 
 class VersionDetailSerializer(VersionSerializer):
