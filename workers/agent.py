@@ -28,8 +28,8 @@ from workers.limits import remove_leftovers
 from workers.messages import Messages
 from workers.protocol import LOG_CHUNK_INTERVAL_S, PROTOCOL, Phase, RegisterAnswer, RegisterRequest
 from workers.prover import Provers
-from workers.renderer import Renderer, RendererBroken, set_up_renderer
-from workers.sandbox import SandboxUnusable
+from workers.renderer import Renderer, RendererBroken, ask_versions, set_up_launchers
+from workers.sandbox import Enclosure, SandboxUnusable
 from workers.settings import AgentSettings, SecretUnreadable, parse_settings
 from workers.slot import Slot, Workplace
 from workers.spot import SpotNotice
@@ -69,8 +69,9 @@ class Agent:
         settings.work.mkdir(parents=True, exist_ok=True)
         settings.work.chmod(0o700)
         remove_leftovers()
-        self._renderer = set_up_renderer(settings)
-        self._is_sandboxed = prove_sandbox(settings, self._renderer)
+        launchers = set_up_launchers(settings)
+        self._enclosure, self._is_safe = choose_enclosure(settings, launchers)
+        self._renderer = ask_versions(launchers, settings, self._enclosure)
         self._gpus = choose_slots(settings.slots, find_gpus())
         self._farm = FarmClient(settings.farm)
 
@@ -128,7 +129,7 @@ class Agent:
             memory_mib=psutil.virtual_memory().total >> 20,
             disk_mib=psutil.disk_usage(str(self._settings.work)).total >> 20,
             software=self._renderer.software,
-            sandboxed=self._is_sandboxed,
+            sandboxed=self._is_safe,
         )
 
     def _build(self, answer: RegisterAnswer) -> None:
@@ -137,7 +138,7 @@ class Agent:
         self._cache = Cache(work / "cache", limit_bytes=round(settings.cache_gib * 1024**3))
         self._transfers = Transfers(self._farm, self._cache, ended=self._ended)
         count = min(4, len(self._gpus))
-        self._provers = Provers(work / "provers", self._renderer.agent_mounts, limit=count)
+        self._provers = Provers(work / "provers", self._renderer.agent_mounts, self._enclosure, limit=count)
         self._finisher = Finisher(
             self._attempts, self._transfers, self._provers, threads=count + 1, wake=lambda: self._conversation.wake()
         )
@@ -148,6 +149,7 @@ class Agent:
             transfers=self._transfers,
             finisher=self._finisher,
             renderer=self._renderer,
+            enclosure=self._enclosure,
             memory_mib=slot_memory_mib(len(self._gpus)),
             session_idle_s=settings.session_idle_s,
             wake=lambda: self._conversation.wake(),
@@ -230,24 +232,25 @@ class Agent:
         LOG.info("ended")
 
 
-def prove_sandbox(settings: AgentSettings, renderer: Renderer) -> bool:
+def choose_enclosure(settings: AgentSettings, renderer: Renderer) -> tuple[Enclosure, bool]:
     """
-    Say whether the sandbox holds.
+    Test the sandbox; say how scenes are enclosed here, and whether that holds.
 
     :raises Unsafe: it does not, and nobody said that scenes are trusted
     """
+    enclosure = Enclosure()
     try:
         with listening_port() as port:
             escapes = find_escapes(settings.work / "escape", renderer.mounts, port=port)
         why = "a test program could " + ", ".join(escapes) if escapes else ""
     except SandboxUnusable as error:
         why = str(error)
-    if not why:
-        return True
-    if not settings.trust_scenes:
+        enclosure = Enclosure(is_sandbox=False)
+    if why and not settings.trust_scenes:
         raise Unsafe(why)
-    LOG.warning("NO SANDBOX: %s. Scenes run with this user's rights because of --trust-scenes.", why)
-    return False
+    if why:
+        LOG.warning("NO SAFE SANDBOX: %s. Scenes run with this user's rights because of --trust-scenes.", why)
+    return enclosure, not why
 
 
 def choose_slots(wanted: int | None, gpus: list[Gpu]) -> list[Gpu]:

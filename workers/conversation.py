@@ -101,9 +101,13 @@ class Conversation:
                 LOG.warning("%s", error)
                 is_over = self._is_forsaken()
                 wait = min(self._interval_s, next(waits))
-            except (TokenRefused, FarmRefuses) as error:
+            except TokenRefused as error:
                 LOG.error("%s", error)
                 return
+            except FarmRefuses as error:
+                LOG.error("%s", error)
+                is_over = error.is_final or self._is_forsaken()
+                wait = self._interval_s
             if is_over:
                 return
             self._woken.wait(wait)

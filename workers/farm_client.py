@@ -23,6 +23,7 @@ from workers.protocol import (
 
 T = TypeVar("T")
 BASE = "/worker/v1"
+FINAL = {409, 410, 426}
 TIMEOUT = httpx.Timeout(connect=5, read=20, write=20, pool=20)
 
 
@@ -43,10 +44,11 @@ class TokenRefused(Exception):
 class FarmRefuses(Exception):
     """The farm refuses this worker ({code}): {sentence}"""
 
-    def __init__(self, code: str, sentence: str) -> None:
+    def __init__(self, code: str, sentence: str, *, is_final: bool = False) -> None:
         super().__init__((self.__doc__ or "").format(code=code, sentence=sentence))
         self.code = code
         self.sentence = sentence
+        self.is_final = is_final  # this worker is not wanted any more
 
 
 class FarmClient:
@@ -94,7 +96,7 @@ class FarmClient:
         if answer.status_code == 401:
             raise TokenRefused(_sentence(answer))
         if 400 <= answer.status_code < 500 and answer.status_code not in (408, 425, 429):
-            raise FarmRefuses(_code(answer), _sentence(answer))
+            raise FarmRefuses(_code(answer), _sentence(answer), is_final=answer.status_code in FINAL)
         raise FarmUnreachable(f"HTTP {answer.status_code}")
 
 

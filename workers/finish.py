@@ -43,6 +43,10 @@ class Finisher:
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
+    def expect(self, studio: str) -> None:
+        """Have a prover ready for the first frame of a session that is being entered."""
+        self._pool.submit(self._provers.warm_up, studio)
+
     def rendered(self, held: Held, *, studio: str, saw_no_space: bool) -> None:
         """Take over an attempt that rendered; its results are in its own folder."""
         self._pool.submit(self._guarded, held, lambda: self._prove_and_send(held, studio, saw_no_space))

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pynvml  # type: ignore[import-untyped]
+import pynvml
 
 from workers.protocol import SlotSpec
 

@@ -50,13 +50,15 @@ class Limits:
         joins = [f"echo $$ > {shlex.quote(str(group / 'cgroup.procs'))}" for group in self._groups]
         return " && ".join([*joins, "ulimit -c 0", f"ulimit -n {OPEN_FILES}", f"ulimit -f {FILE_LIMIT_BYTES // 512}"])
 
-    def pids(self, root: int) -> list[int]:
+    def pids(self, root: int | None) -> list[int]:
         """List the processes of the tree; a group also knows those that left their session and parents."""
         if self._groups:
             with contextlib.suppress(OSError):
                 return [int(line) for line in (self._groups[0] / "cgroup.procs").read_text().split()]
             return []
         with contextlib.suppress(psutil.Error):
+            if root is None:
+                return []
             return [root, *(child.pid for child in psutil.Process(root).children(recursive=True))]
         return []
 
@@ -86,10 +88,10 @@ class Limits:
                         return True
         return False
 
-    def kill(self) -> None:
-        """Kill whatever is left in the groups."""
-        for _ in range(50 if self._groups else 0):
-            pids = self.pids(0)
+    def kill(self, root: int | None) -> None:
+        """Kill whatever is left of the tree whose first process, if it still runs, is `root`."""
+        for _ in range(50):
+            pids = [pid for pid in self.pids(root) if not _is_dead(pid)]
             if not pids:
                 return
             for pid in pids:
@@ -208,6 +210,14 @@ def _resident_kib(pid: int) -> tuple[int, int]:
     status = Path(f"/proc/{pid}/status").read_text()
     found = {key: int(value) for key, value in re.findall(r"^(VmRSS|VmHWM):\s+(\d+) kB$", status, re.MULTILINE)}
     return found.get("VmRSS", 0), found.get("VmHWM", 0)
+
+
+def _is_dead(pid: int) -> bool:
+    """Say whether a process is gone, or only waits to be reaped."""
+    try:
+        return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+    except psutil.Error:
+        return True
 
 
 def _write(file: Path, value: int | str) -> None:

@@ -1,9 +1,9 @@
 """
 The prover: decodes rendered files in a sandbox that never ran the scene, measures them and makes their previews.
 
-Runs inside the sandbox and speaks JSON lines. Asked `{"name", "role", "format", "width", "height", "bit_depth",
-"is_image", "preview"}` it looks at /in/<name>, first says `{"megapixels": …}` once the header is read, then either
-`{"proof": {…}}` or `{"cause": …, "sentence": …}`. Previews are written to /made.
+`prove.py IN MADE` runs inside the sandbox and speaks JSON lines. Asked `{"name", "role", "format", "width", "height",
+"bit_depth", "is_image", "preview"}` it looks at IN/<name>, first says `{"megapixels": …}` once the header is read, then
+either `{"proof": {…}}` or `{"cause": …, "sentence": …}`. Previews are written to MADE.
 
 View transform of previews: integer files are taken as display colours (16 bits are scaled to 8). Float files are
 linear: colours up to 0.7 are kept, brighter ones roll off smoothly to white, then the sRGB curve. Alpha is laid over
@@ -26,8 +26,6 @@ from PIL import Image
 
 from workers.protocol import Cause
 
-IN = Path("/in")
-MADE = Path("/made")
 FORMATS = {"png", "openexr", "jpeg", "tiff", "webp", "hdr", "bmp", "targa", "dpx", "cineon", "jpeg2000", "sgi"}
 MEGAPIXEL_LIMIT = 1200
 BAND_BYTES = 32 * 1024**2
@@ -76,18 +74,18 @@ class Part:
         )
 
 
-def prove(order: dict[str, Any]) -> dict[str, Any]:
+def prove(order: dict[str, Any], shown: Path, made: Path) -> dict[str, Any]:
     """
-    Look at one file.
+    Look at one file below `shown`; its previews are written to `made`.
 
     :raises BadOutput: it does not decode, or is not as ordered
     """
-    file = IN / order["name"]
+    file = shown / order["name"]
     if order["role"] == "report":
         return _prove_report(file)
     if not order["is_image"]:
         return {}
-    return _prove_image(file, order)
+    return _prove_image(file, order, made)
 
 
 def _prove_report(file: Path) -> dict[str, Any]:
@@ -100,7 +98,7 @@ def _prove_report(file: Path) -> dict[str, Any]:
     return {"format": "json"}
 
 
-def _prove_image(file: Path, order: dict[str, Any]) -> dict[str, Any]:
+def _prove_image(file: Path, order: dict[str, Any], made: Path) -> dict[str, Any]:
     source = oiio.ImageInput.open(str(file))
     if source is None:
         raise BadOutput(f"it is no image that can be read ({oiio.geterror() or 'no known format'})")
@@ -118,10 +116,10 @@ def _prove_image(file: Path, order: dict[str, Any]) -> dict[str, Any]:
                     measure.add(band)
                     if canvas is not None:
                         canvas.add(band, y)
-        made = canvas.write(order["preview"]) if canvas is not None else []
+        previews = canvas.write(made, order["preview"]) if canvas is not None else []
     finally:
         source.close()
-    return {**facts, "statistics": measure.result(), "made": made}
+    return {**facts, "statistics": measure.result(), "made": previews}
 
 
 def _parts(source: Any) -> list[Part]:
@@ -325,14 +323,14 @@ class Canvas:
         self._sum[place] += summed
         self._count[place] += np.outer(np.diff([*down, height]), np.diff([*across, width]))
 
-    def write(self, name: str) -> list[dict[str, Any]]:
+    def write(self, folder: Path, name: str) -> list[dict[str, Any]]:
         """Write proxy and thumbnail, named after the picture they show."""
         picture = Image.fromarray(self._display())
         proxy = _fitted(picture, self._width, self._height, PROXY_SIDE)
         thumbnail = _fitted(proxy, self._width, self._height, THUMBNAIL_SIDE)
         return [
-            _save(proxy, f"{name}.proxy.jpg", role="proxy", quality=90),
-            _save(thumbnail, f"{name}.thumbnail.jpg", role="thumbnail", quality=82),
+            _save(proxy, folder, f"{name}.proxy.jpg", role="proxy", quality=90),
+            _save(thumbnail, folder, f"{name}.thumbnail.jpg", role="thumbnail", quality=82),
         ]
 
     def _display(self) -> npt.NDArray[np.uint8]:
@@ -368,10 +366,8 @@ def _fitted(picture: Image.Image, width: int, height: int, side: int) -> Image.I
     return picture if picture.size == size else picture.resize(size, Image.Resampling.LANCZOS, reducing_gap=3.0)
 
 
-def _save(picture: Image.Image, name: str, *, role: str, quality: int) -> dict[str, Any]:
-    target = MADE / name
-    target.parent.mkdir(parents=True, exist_ok=True)
-    picture.save(target, "JPEG", quality=quality, subsampling=0)
+def _save(picture: Image.Image, folder: Path, name: str, *, role: str, quality: int) -> dict[str, Any]:
+    picture.save(folder / name, "JPEG", quality=quality, subsampling=0)
     return {"name": name, "role": role, "format": "jpeg", "width": picture.width, "height": picture.height}
 
 
@@ -381,11 +377,12 @@ def _say(answer: dict[str, Any]) -> None:
 
 
 def main() -> None:
+    shown, made = Path(sys.argv[1]), Path(sys.argv[2])
     oiio.attribute("threads", 2)
     Image.MAX_IMAGE_PIXELS = MEGAPIXEL_LIMIT * 1_000_000
     for line in sys.stdin:
         try:
-            _say({"proof": prove(json.loads(line))})
+            _say({"proof": prove(json.loads(line), shown, made)})
         except BadOutput as error:
             _say({"cause": Cause.BAD_OUTPUT, "sentence": str(error)})
         except OSError as error:

@@ -15,7 +15,7 @@ from typing import Any
 
 from workers.causes import AttemptFailed
 from workers.protocol import Cause
-from workers.sandbox import Mount, Plan, Sandbox
+from workers.sandbox import LIB, Enclosure, Mount, Plan
 
 COMMAND = ("/farmhand/bin/python3", "-m", "workers.prove")
 MEMORY_MIB = 3072
@@ -42,7 +42,9 @@ class ProverDied(Exception):
 class Prover:
     """One process in one sandbox; it proves one attempt at a time."""
 
-    def __init__(self, folder: Path, mounts: Sequence[Mount], *, number: int, studio: str) -> None:
+    def __init__(
+        self, folder: Path, mounts: Sequence[Mount], enclosure: Enclosure, *, number: int, studio: str
+    ) -> None:
         self.studio = studio
         self._folder = folder
         shutil.rmtree(folder, ignore_errors=True)
@@ -50,12 +52,12 @@ class Prover:
         for place in (self._in, self._made):
             place.mkdir(parents=True)
         own = [Mount(self._in, "/in"), Mount(self._made, "/made", writable=True)]
-        self._sandbox = Sandbox(
+        self._tree = enclosure.start(
             Plan(
                 name=f"prover{number}",
-                command=COMMAND,
+                command=[*COMMAND, "/in", "/made"],
                 mounts=[*mounts, *own],
-                environment={"PYTHONPATH": "/farmhand/lib", "OPENBLAS_NUM_THREADS": "1"},
+                environment={"PYTHONPATH": LIB, "OPENBLAS_NUM_THREADS": "1"},
                 memory_mib=MEMORY_MIB,
                 tmp_mib=64,
             )
@@ -81,8 +83,8 @@ class Prover:
         :raises ProverDied: the prover cannot go on
         """
         with contextlib.suppress(OSError, ValueError):
-            self._sandbox.stdin.write(json.dumps({**order, "name": f"files/{file}", "preview": file}).encode() + b"\n")
-            self._sandbox.stdin.flush()
+            self._tree.stdin.write(json.dumps({**order, "name": f"files/{file}", "preview": file}).encode() + b"\n")
+            self._tree.stdin.flush()
         answer = self._hear(name, HEADER_S)
         if "megapixels" in answer:
             answer = self._hear(name, HEADER_S + SECONDS_PER_MEGAPIXEL * float(answer["megapixels"]))
@@ -105,13 +107,13 @@ class Prover:
         except queue.Empty:
             raise ProverDied(name, "it takes too long") from None
         if answer is None:
-            is_large = self._sandbox.limits.had_oom_kill()
+            is_large = self._tree.limits.had_oom_kill()
             raise ProverDied(name, "it needs too much memory" if is_large else "its decoder crashed")
         return answer
 
     def _read(self) -> None:
         with contextlib.suppress(OSError, ValueError):
-            while line := self._sandbox.stdout.readline(LINE_LIMIT):
+            while line := self._tree.stdout.readline(LINE_LIMIT):
                 answer = json.loads(line)
                 if not isinstance(answer, dict):
                     break
@@ -119,15 +121,16 @@ class Prover:
         self._answers.put(None)
 
     def close(self) -> None:
-        self._sandbox.close()
+        self._tree.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
 class Provers:
     """A few provers, lent to one attempt at a time; none ever serves a second studio."""
 
-    def __init__(self, folder: Path, mounts: Sequence[Mount], *, limit: int) -> None:
+    def __init__(self, folder: Path, mounts: Sequence[Mount], enclosure: Enclosure, *, limit: int) -> None:
         self._folder = folder
+        self._enclosure = enclosure
         self._mounts = mounts
         self._free = threading.Semaphore(limit)
         self._limit = limit
@@ -153,7 +156,7 @@ class Provers:
     def warm_up(self, studio: str) -> None:
         """Start a prover that will soon be needed, if none is at hand."""
         with self._lock:
-            if self._idle:
+            if any(prover.studio == studio for prover in self._idle) or len(self._idle) >= self._limit:
                 return
         with self.lend(studio):
             pass
@@ -174,7 +177,7 @@ class Provers:
                 self._idle.pop(0).close()
             self._number += 1
             number = self._number
-        return Prover(self._folder / str(number), self._mounts, number=number, studio=studio)
+        return Prover(self._folder / str(number), self._mounts, self._enclosure, number=number, studio=studio)
 
     def _give_back(self, prover: Prover) -> None:
         with self._lock:

@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 import re
 import shlex
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-from workers.sandbox import LIB, Mount, Plan, Sandbox, SandboxUnusable, agent_mounts, python_mounts
+from workers.sandbox import BIN, LIB, Enclosure, Mount, Plan, SandboxUnusable, agent_mounts, python_mounts
 from workers.settings import AgentSettings
 
-LOG = logging.getLogger("farmhand.renderer")
 VERSION_S = 180
 
 
 @dataclasses.dataclass(frozen=True)
 class Renderer:
-    """What every sandbox that runs sessions shows of renderers and Python."""
+    """What every tree that runs sessions sees of renderers and Python."""
 
     mounts: tuple[Mount, ...]
-    agent_mounts: tuple[Mount, ...]  # what a sandbox without a renderer shows
+    agent_mounts: tuple[Mount, ...]  # what a tree without a renderer sees
     software: dict[str, list[str]]
 
 
-def set_up_renderer(settings: AgentSettings) -> Renderer:
-    """Write the launchers and ask the renderer, in a sandbox, which version it is."""
+class RendererBroken(Exception):
+    """The renderer does not say its version: {why}. Check --blender or --renderer-python."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__((self.__doc__ or "").format(why=why))
+
+
+def set_up_launchers(settings: AgentSettings) -> Renderer:
+    """Write the launchers; which versions they start is still to be asked."""
     folder = settings.work / "bin"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -41,36 +47,38 @@ def set_up_renderer(settings: AgentSettings) -> Renderer:
     elif settings.renderer_python is not None:
         python = shlex.quote(str(settings.renderer_python))
         module = "workers.renderers.blender.bpy_shim"
-        _write_launcher(folder / "blender", f"PYTHONPATH={LIB} exec {python} -m {module}")
+        places = f"{LIB}:{Path(__file__).parent.parent}"  # with and without a sandbox
+        _write_launcher(folder / "blender", f"PYTHONPATH={shlex.quote(places)} exec {python} -m {module}")
         mounts += python_mounts(settings.renderer_python)
-    mounts = _without_doubles(mounts)
-    software = {}
-    if (folder / "blender").exists():
-        software = {"blender": [_blender_version(mounts)]}
-    return Renderer(mounts=tuple(mounts), agent_mounts=tuple(own), software=software)
+    return Renderer(mounts=tuple(_without_doubles(mounts)), agent_mounts=tuple(own), software={})
 
 
-class RendererBroken(Exception):
-    """The renderer does not say its version: {why}. Check --blender or --renderer-python."""
+def ask_versions(renderer: Renderer, settings: AgentSettings, enclosure: Enclosure) -> Renderer:
+    """
+    Start the renderer once, enclosed, to hear which version it is.
 
-    def __init__(self, why: str) -> None:
-        super().__init__((self.__doc__ or "").format(why=why))
+    :raises RendererBroken: it does not say
+    """
+    if not (settings.work / "bin" / "blender").exists():
+        return renderer
+    return dataclasses.replace(renderer, software={"blender": [_blender_version(renderer.mounts, enclosure)]})
 
 
-def _blender_version(mounts: list[Mount]) -> str:
+def _blender_version(mounts: Sequence[Mount], enclosure: Enclosure) -> str:
+    command = [f"{BIN}/blender", "--version"]
     try:
-        sandbox = Sandbox(Plan(name="version", command=["/farmhand/bin/blender", "--version"], mounts=mounts))
+        tree = enclosure.start(Plan(name="version", command=command, mounts=mounts))
     except SandboxUnusable as error:
         raise RendererBroken(str(error)) from error
     try:
-        sandbox.stdin.close()
-        ended = sandbox.wait(VERSION_S)
-        said = sandbox.stdout.read(4096).decode(errors="replace") if ended is not None else ""
+        tree.stdin.close()
+        ended = tree.wait(VERSION_S)
+        said = tree.stdout.read(4096).decode(errors="replace") if ended is not None else ""
     finally:
-        sandbox.close()
+        tree.close()
     found = re.search(r"^Blender (\d+\.\d+\.\d+)", said, re.MULTILINE)
     if found is None:
-        raise RendererBroken(sandbox.last_words[-300:] or said[:300] or "it says nothing")
+        raise RendererBroken(tree.last_words[-300:] or said[:300] or "it says nothing")
     return found.group(1)
 
 

@@ -28,6 +28,7 @@ RESERVED = ("/usr", "/etc", "/proc", "/dev", "/sys", "/tmp", "/farmhand", "/out"
             "/lib32", "/lib64", "/libx32", "/run", "/var", "/boot", "/in", "/made")  # fmt: skip
 ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "fonts", "alternatives", "localtime", "OpenCL", "vulkan", "glvnd")
 LAST_WORDS = 4096
+SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 PASSWD = b"render:x:0:0:Farmhand:/tmp:/bin/sh\nnobody:x:65534:65534:nobody:/tmp:/bin/sh\n"
 GROUP = b"render:x:0:\nnogroup:x:65534:\n"
 
@@ -71,25 +72,28 @@ class Plan:
     tmp_mib: int = 4096
 
 
-class Sandbox:
-    """A running sandbox. `stdin` and `stdout` are its pipes; nothing that comes out of it is to be trusted."""
+class Tree:
+    """
+    A process and all it starts, under limits. `stdin` and `stdout` are its pipes.
+
+    Nothing that comes out of it is to be trusted.
+    """
+
+    limits: Limits
+    _process: subprocess.Popen[bytes]
 
     def __init__(self, plan: Plan) -> None:
-        """
-        Start a sandbox.
-
-        :raises SandboxUnusable: bubblewrap is missing or refuses
-        """
-        if shutil.which("bwrap") is None:
-            raise SandboxUnusable("bubblewrap is not installed; install the package `bubblewrap`")
         self.limits = Limits(name=plan.name, memory_mib=plan.memory_mib)
         try:
-            self._process, self._inner = _start(plan, self.limits)
+            self._start(plan)
         except BaseException:
             self.limits.close()
             raise
         self._last_words = b""
         threading.Thread(target=self._keep_last_words, name=f"{plan.name}-stderr", daemon=True).start()
+
+    def _start(self, plan: Plan) -> None:
+        raise NotImplementedError
 
     @property
     def stdin(self) -> IO[bytes]:
@@ -103,7 +107,7 @@ class Sandbox:
 
     @property
     def last_words(self) -> str:
-        """What the sandbox last wrote to its standard error."""
+        """What it last wrote to its standard error."""
         return bytes(self._last_words).decode(errors="replace").strip()
 
     def _keep_last_words(self) -> None:
@@ -128,19 +132,11 @@ class Sandbox:
             return None
 
     def kill(self) -> None:
-        """
-        Kill the whole tree and return when nothing of it is left.
-
-        The kernel kills all of a PID namespace with its first process, whatever sessions they opened, and lets that
-        process be reaped only then; bubblewrap outside ends after it.
-        """
-        if self._process.poll() is None:
-            with contextlib.suppress(OSError):
-                os.kill(self._inner, signal.SIGKILL)
-            if self.wait(10) is None:
-                self._process.kill()
-                self._process.wait()
-        self.limits.kill()
+        """Kill the whole tree and return when nothing of it is left."""
+        self.limits.kill(self._process.pid if self.is_running else None)
+        if self.wait(10) is None:
+            self._process.kill()
+            self._process.wait()
 
     def close(self) -> None:
         """Kill what is left and give back pipes and limits."""
@@ -152,42 +148,109 @@ class Sandbox:
         self.limits.close()
 
 
+class Sandbox(Tree):
+    """A tree in a bubblewrap sandbox."""
+
+    _inner: int
+
+    def _start(self, plan: Plan) -> None:
+        """:raises SandboxUnusable: bubblewrap is missing or refuses"""
+        if shutil.which("bwrap") is None:
+            raise SandboxUnusable("bubblewrap is not installed; install the package `bubblewrap`")
+        arguments = _memory_file("bwrap-args", b"\0".join(word.encode() for word in bwrap_arguments(plan)) + b"\0")
+        passwd, group = _memory_file("passwd", PASSWD), _memory_file("group", GROUP)
+        info, told = os.pipe()
+        extra = f"--ro-bind-data {passwd} /etc/passwd --ro-bind-data {group} /etc/group --remount-ro /"
+        bwrap = f"bwrap --info-fd {told} --args {arguments} {extra} -- {shlex.join(plan.command)}"
+        with os.fdopen(info, "rb") as said:
+            try:
+                self._process = _spawn(f"{self.limits.preamble} && exec {bwrap}", fds=(arguments, passwd, group, told))
+            finally:
+                for fd in (arguments, passwd, group, told):
+                    os.close(fd)
+            self._inner = self._inner_pid(said.read())
+
+    def _inner_pid(self, said: bytes) -> int:
+        """Read which process is the first of the new PID namespace."""
+        try:
+            return int(json.loads(said)["child-pid"])
+        except (ValueError, KeyError):
+            _, why = self._process.communicate()
+            raise SandboxUnusable(why.decode(errors="replace").strip() or "bubblewrap said nothing") from None
+
+    def kill(self) -> None:
+        """
+        Kill the whole tree and return when nothing of it is left.
+
+        The kernel kills all of a PID namespace with its first process, whatever sessions they opened, and lets that
+        process be reaped only then; bubblewrap outside ends after it.
+        """
+        if self.is_running:
+            with contextlib.suppress(OSError):
+                os.kill(self._inner, signal.SIGKILL)
+            self.wait(10)
+        super().kill()
+
+
+class BareTree(Tree):
+    """A tree without sandbox, for scenes that are trusted: it can do whatever the agent's user can."""
+
+    def _start(self, plan: Plan) -> None:
+        environment = {"HOME": "/tmp", "LANG": "C.UTF-8", **plan.environment}
+        environment["PATH"] = f"{bare_path(plan, BIN)}:{SYSTEM_PATH}"
+        command = [bare_path(plan, word) for word in plan.command]
+        for name, value in environment.items():
+            environment[name] = bare_path(plan, value)
+        self._process = _spawn(f"{self.limits.preamble} && exec {shlex.join(command)}", environment=environment)
+
+
+def bare_path(plan: Plan, target: str) -> str:
+    """Give the path on this machine of what a sandbox would show at `target`; other words stay as they are."""
+    if target == LIB:
+        return str(Path(__file__).parent.parent)
+    for mount in plan.mounts:
+        if target == mount.target or target.startswith(mount.target + "/"):
+            return str(mount.source) + target[len(mount.target) :]
+    return target
+
+
+@dataclasses.dataclass(frozen=True)
+class Enclosure:
+    """How trees are started on this machine, and where what they see lies."""
+
+    is_sandbox: bool = True
+
+    def start(self, plan: Plan) -> Tree:
+        """
+        Start a tree.
+
+        :raises SandboxUnusable: bubblewrap is missing or refuses
+        """
+        return Sandbox(plan) if self.is_sandbox else BareTree(plan)
+
+    def seen(self, plan: Plan, target: str) -> str:
+        """Give the path by which the tree knows what the plan shows at `target`."""
+        return target if self.is_sandbox else bare_path(plan, target)
+
+
 # The kernel's parent-death signal follows the thread that forked: one that lives as long as the agent starts all.
 _starter = ThreadPoolExecutor(max_workers=1, thread_name_prefix="starter")
 
 
-def _start(plan: Plan, limits: Limits) -> tuple[subprocess.Popen[bytes], int]:
-    arguments = _memory_file("bwrap-args", b"\0".join(word.encode() for word in bwrap_arguments(plan)) + b"\0")
-    passwd, group = _memory_file("passwd", PASSWD), _memory_file("group", GROUP)
-    info, told = os.pipe()
-    extra = f"--ro-bind-data {passwd} /etc/passwd --ro-bind-data {group} /etc/group --remount-ro /"
-    line = f"{limits.preamble} && exec bwrap --info-fd {told} --args {arguments} {extra} -- {shlex.join(plan.command)}"
-    try:
-        process = _starter.submit(
-            subprocess.Popen,
-            ["/bin/sh", "-c", line],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            pass_fds=(arguments, passwd, group, told),
-            env={"PATH": "/usr/local/bin:/usr/bin:/bin"},
-            cwd="/",
-        ).result()
-    finally:
-        for fd in (arguments, passwd, group, told):
-            os.close(fd)
-    return process, _inner_pid(process, info)
-
-
-def _inner_pid(process: subprocess.Popen[bytes], info: int) -> int:
-    """Read which process is the first of the new PID namespace."""
-    with os.fdopen(info, "rb") as pipe:
-        said = pipe.read()
-    try:
-        return int(json.loads(said)["child-pid"])
-    except (ValueError, KeyError):
-        _, why = process.communicate()
-        raise SandboxUnusable(why.decode(errors="replace").strip() or "bubblewrap said nothing") from None
+def _spawn(
+    line: str, *, fds: Sequence[int] = (), environment: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    return _starter.submit(
+        subprocess.Popen,
+        ["/bin/sh", "-c", line],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        pass_fds=fds,
+        env=environment or {"PATH": SYSTEM_PATH},
+        cwd="/",
+        start_new_session=True,
+    ).result()
 
 
 def _memory_file(name: str, content: bytes) -> int:
@@ -209,7 +272,7 @@ def bwrap_arguments(plan: Plan) -> list[str]:
     for mount in sorted(plan.mounts, key=lambda m: m.target.count("/")):
         flag = "--dev-bind" if mount.device else "--bind" if mount.writable else "--ro-bind"
         words += [flag, str(mount.source), mount.target]
-    environment = {"HOME": "/tmp", "PATH": f"{BIN}:/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
+    environment = {"HOME": "/tmp", "PATH": f"{BIN}:{SYSTEM_PATH}", "LANG": "C.UTF-8"}
     for name, value in {**environment, **plan.environment}.items():
         words += ["--setenv", name, value]
     return [*words, "--remount-ro", "/dev", "--chdir", "/tmp"]

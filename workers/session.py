@@ -12,6 +12,7 @@ import logging
 import os
 import queue
 import sys
+import tempfile
 import threading
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -37,8 +38,8 @@ from openjd.sessions import (
 )
 
 Order = dict[str, Any]
+HEARD = ("openjd_progress: ", "openjd_status: ")  # passed on as what they mean
 SHOWN = LogContent.COMMAND_OUTPUT | LogContent.EXCEPTION_INFO
-ROOT = Path("/tmp/session")
 
 
 class PatientQueue(queue.Queue[str]):
@@ -77,8 +78,11 @@ class LogLines(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         content = getattr(record, "openjd_log_content", None) or LogContent(0)
         is_banner = LogContent.BANNER in content
+        text = record.getMessage()
+        if text.startswith(HEARD):
+            return
         if (content & SHOWN and not is_banner) or record.levelno >= logging.WARNING:
-            self._channel.send("log", text=record.getMessage())
+            self._channel.send("log", text=text)
 
 
 class Driver:
@@ -102,7 +106,7 @@ class Driver:
             self._channel.send("ended", **status)
 
     def _enter(self, order: Order) -> Mapping[str, Any]:
-        ROOT.mkdir(exist_ok=True)
+        root = Path(tempfile.mkdtemp(prefix="session-"))
         extensions = order["extensions"]
         self._step_name = order["name"]
         self._script = parse_model(model=StepScript, obj=order["script"], supported_extensions=extensions)
@@ -111,7 +115,7 @@ class Driver:
             job_parameter_values=_parameters(order["parameters"]),
             path_mapping_rules=_rules(order["rules"]) or None,
             callback=self._hear,
-            session_root_directory=ROOT,
+            session_root_directory=root,
             revision_extensions=RevisionExtensions(
                 spec_rev=SpecificationRevision.v2023_09, supported_extensions=extensions
             ),
@@ -200,11 +204,12 @@ def _take_orders(orders: queue.SimpleQueue[Order]) -> None:
 
 def main() -> None:
     channel = Channel(os.fdopen(os.dup(1), "w", encoding="utf-8"))
+    os.environ.pop("PYTHONPATH", None)  # it was for us; actions get none of it
     os.dup2(2, 1)  # a stray print must not be taken for an answer
     LOG.setLevel(logging.INFO)
     LOG.propagate = False
     LOG.addHandler(LogLines(channel))
-    _subprocess.Queue = PatientQueue  # type: ignore[misc]
+    _subprocess.__dict__["Queue"] = PatientQueue
     orders: queue.SimpleQueue[Order] = queue.SimpleQueue()
     driver = Driver(channel)
     threading.Thread(target=_take_orders, args=(orders,), daemon=True).start()

@@ -10,7 +10,7 @@ import threading
 from typing import Any
 
 from workers.limits import Use
-from workers.sandbox import Plan, Sandbox
+from workers.sandbox import Enclosure, Plan
 
 LINE_LIMIT = 1024 * 1024
 WAITING_ANSWERS = 10_000
@@ -35,8 +35,8 @@ POKE = Said("poke")  # from the agent itself: look whether the attempt is to be 
 class SessionPipe:
     """A driver in its sandbox. One thread gives orders and hears; any thread may `poke` it."""
 
-    def __init__(self, plan: Plan) -> None:
-        self.sandbox = Sandbox(plan)
+    def __init__(self, plan: Plan, enclosure: Enclosure) -> None:
+        self.tree = enclosure.start(plan)
         self._answers: queue.Queue[Said] = queue.Queue(maxsize=WAITING_ANSWERS)
         self._closed = False
         threading.Thread(target=self._read, name=f"{plan.name}-pipe", daemon=True).start()
@@ -44,8 +44,8 @@ class SessionPipe:
     def order(self, do: str, **rest: Any) -> None:
         """Give the driver an order; if it is gone, `hear` says so."""
         with contextlib.suppress(OSError, ValueError):
-            self.sandbox.stdin.write(json.dumps({"do": do, **rest}).encode() + b"\n")
-            self.sandbox.stdin.flush()
+            self.tree.stdin.write(json.dumps({"do": do, **rest}).encode() + b"\n")
+            self.tree.stdin.flush()
 
     def hear(self, timeout: float) -> Said | None:
         """Take the next answer; None if there is none in `timeout` seconds."""
@@ -60,18 +60,18 @@ class SessionPipe:
             self._answers.put_nowait(POKE)
 
     def use(self) -> Use:
-        return self.sandbox.use()
+        return self.tree.use()
 
     def close(self) -> None:
         """Kill the driver and all that runs in its sandbox."""
         self._closed = True
-        self.sandbox.close()
+        self.tree.close()
         with contextlib.suppress(queue.Full):  # full: whoever hears comes to the end by itself
             self._answers.put_nowait(GONE)
 
     def _read(self) -> None:
         with contextlib.suppress(OSError, ValueError):
-            while line := self.sandbox.stdout.readline(LINE_LIMIT):
+            while line := self.tree.stdout.readline(LINE_LIMIT):
                 said = parse_answer(line)
                 self._put(said)
                 if said is GONE:

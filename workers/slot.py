@@ -25,7 +25,7 @@ from workers.gpu import Gpu
 from workers.limits import Use
 from workers.protocol import Cause, Outcome, Phase, StepDocument, TaskParameter, encode
 from workers.renderer import Renderer
-from workers.sandbox import LIB, OUT, SCENE, Mount, Plan, SandboxUnusable, SourceNotAllowed, source_mounts
+from workers.sandbox import LIB, OUT, SCENE, Enclosure, Mount, Plan, SandboxUnusable, SourceNotAllowed, source_mounts
 from workers.session_pipe import COMMAND, Said, SessionPipe
 from workers.transfer import Abandoned, Inputs, TransferFailed, Transfers
 
@@ -45,6 +45,7 @@ class Workplace:
     transfers: Transfers
     finisher: Finisher
     renderer: Renderer
+    enclosure: Enclosure
     memory_mib: int  # of one slot
     session_idle_s: float
     wake: Callable[[], None]  # have the farm told at once
@@ -57,6 +58,8 @@ class Entered:
 
     step: str
     pipe: SessionPipe
+    scene: str  # where the scene and the output folder are, as the session knows them
+    folder: str
     out: Path
     keep: contextlib.ExitStack
 
@@ -225,7 +228,8 @@ class Slot(threading.Thread):
         began = time.monotonic()
         try:
             session = self._open(held, inputs)
-            session.pipe.order("enter", **_session_order(inputs.document))
+            self._place.finisher.expect(inputs.document.studio)
+            session.pipe.order("enter", **_session_order(inputs.document, session))
             said = self._hear_end(held, session, evidence)
         finally:
             held.setup_ms = round((time.monotonic() - began) * 1000)
@@ -241,7 +245,8 @@ class Slot(threading.Thread):
         keep.callback(remove_tree, out)
         layout = keep.enter_context(self._place.cache.in_use(inputs.layout))
         try:
-            pipe = SessionPipe(self._plan(held, layout, out))
+            plan = self._plan(held, layout, out)
+            pipe = SessionPipe(plan, self._place.enclosure)
         except SandboxUnusable as error:
             keep.close()
             raise AttemptFailed(Cause.SANDBOX_FAILED, f"{error} The frame is rendered elsewhere.") from error
@@ -252,7 +257,8 @@ class Slot(threading.Thread):
             keep.close()
             raise
         keep.callback(pipe.close)
-        self._session = Entered(step=inputs.document.step, pipe=pipe, out=out, keep=keep)
+        scene, folder = (self._place.enclosure.seen(plan, place) for place in (SCENE, OUT))
+        self._session = Entered(step=inputs.document.step, pipe=pipe, scene=scene, folder=folder, out=out, keep=keep)
         return self._session
 
     def _plan(self, held: Held, layout: Layout, out: Path) -> Plan:
@@ -274,7 +280,7 @@ class Slot(threading.Thread):
     def _leave(self) -> None:
         """Leave the session in order, if it still follows, and give everything back."""
         session = self._session
-        if session is not None and session.pipe.sandbox.is_running:
+        if session is not None and session.pipe.tree.is_running:
             session.pipe.order("leave")
             deadline = time.monotonic() + LEAVE_S
             while (left := deadline - time.monotonic()) > 0:
@@ -295,7 +301,7 @@ class Slot(threading.Thread):
         held.start_clock()
         self._place.wake()
         try:
-            folders = [str(Path(_placed(document, name).value).parent) for name in document.output_paths]
+            folders = [str(Path(_placed(document, name, session).value).parent) for name in document.output_paths]
             session.pipe.order("run", parameters=encode(held.assignment.parameters), folders=folders)
             said = self._hear_end(held, session, evidence)
         finally:
@@ -341,7 +347,7 @@ class Slot(threading.Thread):
         is_full = (free := free_mib(self._place.folder)) < _reserve_mib(self._place.folder)
         if said.kind == "ended" and said.state == "success" and claimed is None and not is_full:
             return
-        if session.pipe.sandbox.limits.had_oom_kill():
+        if session.pipe.tree.limits.had_oom_kill():
             limit = self._memory_limit(held)
             raise causes.out_of_memory(limit_mib=limit, peak_mib=min(limit, held.peak_memory_mib) or limit)
         if is_full:  # a renderer says that it finished, then
@@ -389,9 +395,9 @@ class _Watch:
         self._held.peak_memory_mib = max(self._held.peak_memory_mib, use.peak_mib)
         self._check_progress(use, now)
         self._check_time(now)
-        if self._session.pipe.sandbox.limits.is_exceeded(use):
+        if self._session.pipe.tree.limits.is_exceeded(use):
             raise causes.out_of_memory(
-                limit_mib=self._session.pipe.sandbox.limits.memory_mib, peak_mib=self._held.peak_memory_mib
+                limit_mib=self._session.pipe.tree.limits.memory_mib, peak_mib=self._held.peak_memory_mib
             )
         if (free := free_mib(self._folder)) < _reserve_mib(self._folder):
             raise causes.disk_full(free)
@@ -434,25 +440,27 @@ def _fetch_failure(error: Exception, folder: Path) -> AttemptFailed:
     return AttemptFailed(Cause.TRANSFER_FAILED, f"{error} The frame is rendered elsewhere.")
 
 
-def _session_order(document: StepDocument) -> dict[str, object]:
+def _session_order(document: StepDocument, session: Entered) -> dict[str, object]:
     return {
         "name": document.name,
-        "parameters": encode({name: _placed(document, name) for name in document.parameters}),
-        "rules": [[source, f"{SCENE}/{path}"] for source, path in windows_sources(document.manifest)],
+        "parameters": encode({name: _placed(document, name, session) for name in document.parameters}),
+        "rules": [[source, f"{session.scene}/{path}"] for source, path in windows_sources(document.manifest)],
         "environments": document.environments,
         "script": document.script,
         "extensions": document.extensions,
     }
 
 
-def _placed(document: StepDocument, name: str) -> TaskParameter:
-    """Give a job parameter as the sandbox sees it: paths below /scene and /out."""
+def _placed(document: StepDocument, name: str, session: Entered) -> TaskParameter:
+    """Give a job parameter as the session sees it: paths below the scene and the output folder."""
     parameter = document.parameters[name]
-    root = SCENE if name in document.input_paths else OUT if name in document.output_paths else None
-    if root is None:
+    if name in document.input_paths:
+        root = session.scene
+    elif name in document.output_paths:
+        root = session.folder
+    else:
         return parameter
-    value = os.path.normpath(f"{root}/{parameter.value}")
-    return TaskParameter(type=parameter.type, value=value)
+    return TaskParameter(type=parameter.type, value=os.path.normpath(f"{root}/{parameter.value}"))
 
 
 def _reserve_mib(folder: Path) -> int:

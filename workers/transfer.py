@@ -32,6 +32,7 @@ from workers.protocol import (
 T = TypeVar("T")
 TRIES = 6
 TIMEOUT = httpx.Timeout(connect=5, read=60, write=60, pool=600)
+STEPS_REMEMBERED = 64
 BLOCK = 1024 * 1024
 
 
@@ -105,6 +106,8 @@ class Transfers:
     def inputs(self, step: str) -> Future[Inputs]:
         """Start fetching a step's inputs, or join a fetch under way; what failed is tried anew."""
         with self._lock:
+            while len(self._inputs) > STEPS_REMEMBERED:
+                del self._inputs[next(iter(self._inputs))]
             known = self._inputs.get(step)
             if known is None or (known.done() and (known.exception() or not known.result().layout.folder.is_dir())):
                 known = self._inputs[step] = self._steps.submit(self._fetch_inputs, step)

@@ -172,11 +172,12 @@ class FakeFarm:
             self.say()
         return attempt
 
-    def say(self) -> None:
-        """Send what the dispatcher sends: a message that names attempts."""
+    def say(self) -> bool:
+        """Send what the dispatcher sends, a message that names attempts; False, to stand in what is waited for."""
         self._celery.send_task(
             "worker.attempts", args=[list(self._listed)], queue=f"worker.{self.worker}", serializer="json", retry=False
         )
+        return False
 
     def order_stop(self, attempt: str, reason: str = "cancelled") -> None:
         with self._changed:

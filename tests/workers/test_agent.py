@@ -448,17 +448,19 @@ class TestConversation:
         assert agent.ends() == 0
 
     def test_without_a_word_a_busy_agent_finishes_starts_nothing_and_delivers(
-        self, farm: FakeFarm, start_agent: Start
+        self, farm: FakeFarm, start_agent: Start, mark: str
     ) -> None:
         farm.interval_s = 0.3
         agent = start_agent("--silence", "1", "--delivery", "60")
         farm.wait(lambda: farm.syncs)
-        step = farm.add_step(shell("sleep 2; echo x > /out/x"))
+        step = farm.add_step(shell(f"sh -c 'sleep 3; true' {mark}; echo x > /out/x"))
         running, waiting = (farm.assign(step, expected=None) for _ in range(2))
         farm.wait(lambda: (r := farm.report_of(running)) and r.phase is Phase.RUNNING and farm.report_of(waiting))
 
+        farm.wait(lambda: processes(mark))
         farm.before = lambda path: (503, {})
-        time.sleep(4)
+        farm.wait(lambda: not processes(mark))
+        time.sleep(1)
         farm.before = lambda path: None
 
         assert farm.wait_end(running).outcome is Outcome.SUCCEEDED
