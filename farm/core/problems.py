@@ -86,6 +86,25 @@ def answer(error: Exception, context: dict[str, Any]) -> Response | None:
     return Response(body, status=body["status"], headers=headers, content_type=CONTENT_TYPE)
 
 
+def unavailable(error: Exception) -> HttpResponse:
+    """Answer a request that came while the database was away."""
+    logger.warning(
+        "database unavailable: %s",
+        str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__,
+    )
+    response = _http(
+        problem(
+            503,
+            "unavailable",
+            "The farm's database does not answer at the moment. Nothing was changed; try again in a few seconds.",
+            params={},
+            errors=[],
+        )
+    )
+    response.headers["Retry-After"] = "2"
+    return response
+
+
 class ProblemMiddleware:
     """Answers what no view handled: unknown addresses, a database that is away, bugs. Always JSON for the API."""
 
@@ -96,14 +115,14 @@ class ProblemMiddleware:
         try:
             response = self.get_response(request)
         except (OperationalError, InterfaceError) as error:
-            return self._unavailable(error)
+            return unavailable(error)
         if response.status_code >= 400 and response.headers.get("Content-Type", "").startswith("text/html"):
             return self._plain(request, response.status_code)
         return response
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
         if isinstance(error, (OperationalError, InterfaceError)):
-            return self._unavailable(error)
+            return unavailable(error)
         if isinstance(error, Refusal):
             return _http(_of_refusal(error))
         if isinstance(error, (Http404, PermissionDenied, SuspiciousOperation)):
@@ -118,23 +137,6 @@ class ProblemMiddleware:
                 errors=[],
             )
         )
-
-    def _unavailable(self, error: Exception) -> HttpResponse:
-        logger.warning(
-            "database unavailable: %s",
-            str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__,
-        )
-        response = _http(
-            problem(
-                503,
-                "unavailable",
-                "The farm's database does not answer at the moment. Nothing was changed; try again in a few seconds.",
-                params={},
-                errors=[],
-            )
-        )
-        response.headers["Retry-After"] = "2"
-        return response
 
     def _plain(self, request: HttpRequest, status: int) -> HttpResponse:
         codes = {

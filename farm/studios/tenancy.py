@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from django.db import connection, transaction
+from django.db import InterfaceError, OperationalError, connection, transaction
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from rest_framework.exceptions import AuthenticationFailed
 
+from farm.core.problems import unavailable
 from farm.studios.authentication import caller_of
 
 
@@ -28,6 +29,12 @@ class TenantMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         if not request.path.startswith("/api/v1/"):
             return self.get_response(request)
+        try:
+            return self._as_tenant(request)
+        except (OperationalError, InterfaceError) as error:  # Django would make a plain 500 of it right here
+            return unavailable(error)
+
+    def _as_tenant(self, request: HttpRequest) -> HttpResponse:
         with transaction.atomic():
             try:
                 caller = caller_of(request, now=timezone.now())

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.harness import Farm
+from tests.harness import Farm
 
 
 @pytest.fixture(scope="session")

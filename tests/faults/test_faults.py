@@ -14,7 +14,7 @@ import time
 import psutil
 import pytest
 
-from tests.faults.harness import Farm, stopped
+from tests.harness import Farm, stopped
 
 pytestmark = pytest.mark.timeout(400)
 

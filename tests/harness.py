@@ -23,7 +23,7 @@ import psutil
 import psycopg
 import redis
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 FARM_PYTHON = ROOT / ".venvs/farm/bin/python"
 
 TEMPLATE = """
@@ -99,6 +99,7 @@ class Farm:
         self.variables: dict[str, str] = {}
         self.client = httpx.Client()
         self.project = ""
+        self.token = ""
 
     # --- life
 
@@ -109,9 +110,9 @@ class Farm:
             [FARM_PYTHON, "manage.py", "bootstrap", "--json"],
             cwd=ROOT, env=self.env | self.variables, check=True, capture_output=True, text=True,
         )  # fmt: skip
-        token = json.loads(shown.stdout)["token"]
+        self.token = json.loads(shown.stdout)["token"]
         self.client = httpx.Client(
-            base_url=self.variables["FARM_URL"], headers={"Authorization": f"Bearer {token}"}, timeout=30
+            base_url=self.variables["FARM_URL"], headers={"Authorization": f"Bearer {self.token}"}, timeout=30
         )
         self.project = self.get("/api/v1/projects")["results"][0]["id"]
 
@@ -212,9 +213,17 @@ class Farm:
         os.kill(self.part(part), signal.SIGKILL)
 
     def sql(self, statement: str, *params: Any) -> list[tuple[Any, ...]]:
-        with psycopg.connect(self.variables["FARM_DATABASE_URL"], autocommit=True) as session:
-            cursor = session.execute(statement, params)  # type: ignore[arg-type]  # statements of the tests' own
-            return cursor.fetchall() if cursor.description else []
+        """Ask the database, again and again while it is away."""
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                with psycopg.connect(self.variables["FARM_DATABASE_URL"], autocommit=True) as session:
+                    cursor = session.execute(statement, params)  # type: ignore[arg-type]  # the tests' own words
+                    return cursor.fetchall() if cursor.description else []
+            except psycopg.OperationalError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.3)
 
     def broker(self) -> redis.Redis:
         return redis.Redis.from_url(self.variables["FARM_BROKER_URL"])
