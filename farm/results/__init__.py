@@ -1,0 +1,1 @@
+"""What is derived from verified outputs: movies and quality checks."""
