@@ -22,10 +22,12 @@ from tests.billing.shop import MINUTE, NOW, Shop, erase, make_shop
 
 
 class TestFiftyAtOnce:
-    @pytest.mark.parametrize("scope", list(BudgetScope))
-    def test_a_budget_for_ten_starts_exactly_ten_twenty_times(self, open_shop: Shop, scope: BudgetScope) -> None:
+    @pytest.mark.parametrize(
+        ("scope", "times"), [(BudgetScope.JOB, 20), (BudgetScope.PROJECT, 5), (BudgetScope.STUDIO, 5)]
+    )
+    def test_a_budget_for_ten_starts_exactly_ten(self, open_shop: Shop, scope: BudgetScope, times: int) -> None:
         with crowd() as all_at_once:
-            for _ in range(20):
+            for _ in range(times):
                 job = open_shop.open()
                 budget = open_shop.budget(scope, job.id if scope is BudgetScope.JOB else None)
                 cap = budget.held_micro + 10 * MINUTE
