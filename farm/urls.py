@@ -11,7 +11,7 @@ from farm.core.files import urls as file_urls
 from farm.core.views import health
 from farm.dispatch.api import worker_urls
 
-ROOMS = ("studios", "billing", "scenes", "jobs", "dispatch")
+ROOMS = ("studios", "billing", "scenes", "jobs", "dispatch", "results")
 
 urlpatterns = [
     path("healthz", health),

@@ -218,7 +218,7 @@ class Farm:
         while True:
             try:
                 with psycopg.connect(self.variables["FARM_DATABASE_URL"], autocommit=True) as session:
-                    cursor = session.execute(statement, params)  # type: ignore[arg-type]  # the tests' own words
+                    cursor = session.execute(statement, params)
                     return cursor.fetchall() if cursor.description else []
             except psycopg.OperationalError:
                 if time.monotonic() > deadline:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -74,7 +73,16 @@ def through(farm: Farm, version: str, samples: int) -> float:
 
 def make_scene(folder: Path) -> Path:
     script = ROOT / "workers/renderers/blender/sample.py"
-    shim = [RENDERER, "-m", "workers.renderers.blender.bpy_shim", "--background", "--python", script, "--", folder]
+    shim: list[str | Path] = [
+        RENDERER,
+        "-m",
+        "workers.renderers.blender.bpy_shim",
+        "--background",
+        "--python",
+        script,
+        "--",
+        folder,
+    ]
     subprocess.run(shim, env=ENVIRONMENT, check=True, stdout=subprocess.DEVNULL)
     return next(folder.glob("*.blend"))
 
@@ -125,4 +133,4 @@ def measure(farm: Farm, scene: Path) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
