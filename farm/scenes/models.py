@@ -79,8 +79,9 @@ class ManifestEntry(models.Model):
     version = models.ForeignKey(SceneVersion, models.CASCADE, db_index=False)
     path = models.TextField()
     source = models.TextField(null=True)
-    blob = models.ForeignKey(Blob, models.PROTECT)
+    blob = models.ForeignKey(Blob, models.PROTECT, db_index=False)  # the index below serves it
     size = models.BigIntegerField()  # as the manifest claims; the blob's own is compared when it is there
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["version", "path"], name="one_entry_per_path")]
+        indexes = [models.Index(fields=["blob", "version"], name="entries_by_blob")]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -240,7 +240,7 @@ def finished_parts(version: SceneVersion, digest: str, *, after: int, limit: int
 
     :raises NotOfThisVersion: the digest is none of the version's
     """
-    entry = ManifestEntry.objects.filter(version=version, blob__digest=digest).select_related("blob").first()
+    entry = _entries(version, [digest]).select_related("blob").first()
     if entry is None:
         raise NotOfThisVersion(field="digest", digest=digest)
     blob, key = entry.blob, keys.blob_key(version.studio_id, digest)
@@ -289,9 +289,12 @@ def confirm_blobs(version: SceneVersion, digests: Sequence[str], *, now: datetim
     return [answers[digest] for digest in digests]
 
 
-def _claimed_sizes(version: SceneVersion, digests: set[str]) -> dict[str, int]:
-    rows = ManifestEntry.objects.filter(version=version, blob__digest__in=digests)
-    return dict(rows.values_list("blob__digest", "size"))
+def _claimed_sizes(version: SceneVersion, digests: Collection[str]) -> dict[str, int]:
+    return dict(_entries(version, digests).values_list("blob__digest", "size"))
+
+
+def _entries(version: SceneVersion, digests: Collection[str]) -> QuerySet[ManifestEntry]:
+    return ManifestEntry.objects.filter(version=version, blob__studio=version.studio_id, blob__digest__in=list(digests))
 
 
 def _lock_blobs(version: SceneVersion, sizes: dict[str, int], *, now: datetime) -> dict[str, Blob]:

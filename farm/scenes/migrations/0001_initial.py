@@ -68,7 +68,7 @@ class Migration(migrations.Migration):
                 ('path', models.TextField()),
                 ('source', models.TextField(null=True)),
                 ('size', models.BigIntegerField()),
-                ('blob', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to='scenes.blob')),
+                ('blob', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, to='scenes.blob')),
                 ('studio', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, to='studios.studio')),
                 ('version', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, to='scenes.sceneversion')),
             ],
@@ -96,6 +96,10 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name='manifestentry',
             constraint=models.UniqueConstraint(fields=('version', 'path'), name='one_entry_per_path'),
+        ),
+        migrations.AddIndex(
+            model_name='manifestentry',
+            index=models.Index(fields=['blob', 'version'], name='entries_by_blob'),
         ),
         tenant_table("scenes_blob", grants="SELECT, INSERT, UPDATE"),
         tenant_table("scenes_scene", grants="SELECT, INSERT, UPDATE"),
