@@ -6,8 +6,9 @@ The signature covers all that is in the address: with another part number, lengt
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from urllib.parse import urlencode
 
@@ -64,12 +65,16 @@ class Permit:
 
     def address(self) -> str:
         """Give the signed address, below the farm's own."""
-        query = {f.name: getattr(self, f.name) for f in fields(self)[2:] if getattr(self, f.name) != f.default}
-        return f"{BASE}{self.key}?{urlencode({**query, 'signature': _signer().signature(self._text())})}"
+        said = {name: value for name, default in _DEFAULTS.items() if (value := getattr(self, name)) != default}
+        return f"{BASE}{self.key}?{urlencode({**said, 'signature': _signer().signature(self._text())})}"
 
     def _text(self) -> str:
-        # Values are quoted, so that no value can pretend to be the beginning of the next.
-        return urlencode(asdict(self))
+        # As JSON, so that no value can pretend to be the beginning of the next.
+        return json.dumps([getattr(self, name) for name in _NAMES])
+
+
+_NAMES = [field.name for field in fields(Permit)]
+_DEFAULTS = {field.name: field.default for field in fields(Permit) if field.name not in {"method", "key"}}
 
 
 def permit_of(method: str, key: str, query: Mapping[str, str], *, now: datetime) -> Permit:
