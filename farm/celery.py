@@ -52,6 +52,7 @@ app.conf.update(
         "audit-machines": {"task": "farm.dispatch.reconcilers.audit_machines", "schedule": 30.0},
         "inspect-versions": {"task": "farm.jobs.reconcilers.inspect_versions", "schedule": 10.0},
         "close-jobs": {"task": "farm.jobs.reconcilers.close_jobs", "schedule": 30.0},
+        "follow-scouts": {"task": "farm.dispatch.reconcilers.follow_scouts", "schedule": 5.0},
         "take-reports": {"task": "farm.dispatch.reconcilers.take_reports", "schedule": 10.0},
         "grow-movies": {"task": "farm.results.reconcilers.grow_movies", "schedule": 10.0},
         "collect-garbage": {"task": "farm.scenes.reconcilers.collect_garbage", "schedule": 3600.0},

@@ -11,6 +11,12 @@ from pathlib import Path
 
 import environ
 
+from farm.billing.pricing import BudgetScope
+from farm.dispatch.moves import AttemptStatus
+from farm.jobs.moves import JobStatus, StepStatus, TaskStatus
+from farm.scenes.moves import VersionStatus
+from farm.studios.roles import Scope
+
 env = environ.Env()
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -41,6 +47,7 @@ FARM_STORAGE_URL = env.str("FARM_STORAGE_URL", default=f"file://{DATA_DIR / 'sto
 FARM_AGENT_PYTHON = env.str("FARM_AGENT_PYTHON", default=str(BASE_DIR / ".venvs/agent/bin/python"))
 FARM_RENDERER_PYTHON = env.str("FARM_RENDERER_PYTHON", default=str(BASE_DIR / ".venvs/renderer/bin/python"))
 FARM_BLENDER = env.str("FARM_BLENDER", default="")
+FARM_REGIONS = env.list("FARM_REGIONS", default=["local"])  # each with a store of its own
 FARM_TRUST_SCENES = env.bool("FARM_TRUST_SCENES", default=False)
 
 INSTALLED_APPS = [
@@ -78,10 +85,9 @@ AUTH_USER_MODEL = "studios.User"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.Argon2PasswordHasher"]
 SECURE_CONTENT_TYPE_NOSNIFF = True
-DATA_UPLOAD_MAX_MEMORY_SIZE = 32 * 1024 * 1024  # a manifest of 100,000 files
+DATA_UPLOAD_MAX_MEMORY_SIZE = 64 * 1024 * 1024  # the largest manifest of a scene
 
 STATIC_URL = "/static/"
-STATIC_ROOT = DATA_DIR / "static"
 WHITENOISE_USE_FINDERS = True
 
 LANGUAGE_CODE = "en"
@@ -93,7 +99,8 @@ REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["farm.studios.authentication.TokenAuthentication"],
     "DEFAULT_PERMISSION_CLASSES": ["farm.studios.authentication.HasScope"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_PARSER_CLASSES": ["farm.core.bodies.JsonParser"],
+    "URL_FORMAT_OVERRIDE": None,
     "DEFAULT_SCHEMA_CLASS": "farm.core.schema.Schema",
     "EXCEPTION_HANDLER": "farm.core.problems.answer",
     "UNAUTHENTICATED_USER": None,
@@ -104,11 +111,21 @@ SPECTACULAR_SETTINGS = {
     "DESCRIPTION": "Upload scenes, render them on the farm, see what it costs.",
     "OAS_VERSION": "3.1.1",
     "COMPONENT_SPLIT_REQUEST": True,
+    "SCHEMA_PATH_PREFIX": "/api/v1",
     "SERVE_INCLUDE_SCHEMA": False,
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
     "SERVE_AUTHENTICATION": [],
+    "ENUM_NAME_OVERRIDES": {
+        f"{kind.__name__}Enum": [str(member) for member in kind]
+        for kind in (JobStatus, StepStatus, TaskStatus, AttemptStatus, VersionStatus, BudgetScope, Scope)
+    },
+    "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "farm.core.schema.say_that_all_fields_come",
+    ],
 }
 
 LOGGING = {

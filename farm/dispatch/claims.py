@@ -164,6 +164,9 @@ def _hold(attempts: dict[UUID, _Candidate], done: Pass, *, now: datetime) -> dic
     answer = hold(requests, now=now)
     for attempt, (_, missing) in answer.refused.items():
         done.short[attempts[attempt].cost_object] = missing
+    for attempt, worker_class in answer.unrated.items():
+        logger.error("there is no rate for %s: set one with 'manage.py set_rate'", worker_class)
+        done.short[attempts[attempt].cost_object] = 0
     return {attempt: c for attempt, c in attempts.items() if attempt in answer.granted}
 
 

@@ -20,6 +20,7 @@ class Situation:
     fleets: list[str]  # that could run its ready tasks
     lacking: Mapping[str, str]  # the other fleets, and what each lacks
     paused: str  # "studio", "project", "fleet" or ""
+    unrated: list[str]  # classes of worker that could run it, if they had a rate
     budget_missing_micro: int | None
     currency: str
     starting: int  # machines that boot for these fleets
@@ -48,6 +49,7 @@ _SENTENCES = {
     "waits-for-jobs": "It waits for: {jobs}.",
     "paused": "The {what} is paused.",
     "no-fleet": "No fleet could run it: {lacking}.",
+    "no-rate": "There is no {currency} rate for {classes}; the farm's operator must set one.",
     "budget": "It waits for budget: {missing} {currency} are missing for the next task.",
     "starting": "{ready} tasks are ready; {starting} machines are starting for them.",
     "refused": "{ready} tasks are ready, but no machine came: {refused}",
@@ -82,6 +84,8 @@ def _reason(now: Situation) -> tuple[str, dict[str, Any]]:
         return "no-fleet", {
             "lacking": "; ".join(f"{f} lacks {what}" for f, what in now.lacking.items()) or "there is none"
         }
+    if now.unrated:
+        return "no-rate", {"classes": ", ".join(now.unrated), "currency": now.currency}
     if now.budget_missing_micro is not None:
         return "budget", {
             "missing": f"{now.budget_missing_micro / 1_000_000:.2f}",

@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db.models import QuerySet
 from django.http import HttpResponse
 from django.urls import path
 from django.utils import timezone
@@ -18,7 +17,7 @@ from rest_framework.response import Response
 
 from farm.core import keys
 from farm.core.errors import Invalid, NotFound
-from farm.core.pages import by_choice, by_id, page, page_schema
+from farm.core.pages import by_choice, by_id, by_number, page, page_schema
 from farm.core.storage import store
 from farm.core.views import ApiView
 from farm.dispatch import quotes, selectors
@@ -184,13 +183,6 @@ class AttemptsView(ApiView):
         return page(request, rows, AttemptSerializer, filters=filters)
 
 
-def _by_frame(rows: QuerySet[Output], value: str) -> QuerySet[Output]:
-    try:
-        return rows.filter(frame=int(value))
-    except ValueError:
-        raise Invalid("frame", f"{value!r} is not a number") from None
-
-
 class OutputsView(ApiView):
     """A job's verified files."""
 
@@ -202,7 +194,7 @@ class OutputsView(ApiView):
         filters = {
             "role": by_choice("role", "role", list(OutputRole)),
             "task": by_id("task", "task"),
-            "frame": _by_frame,
+            "frame": by_number("frame", "frame"),
         }
         rows = Output.objects.filter(job=jobs.job(job_id), is_current=True)
         return page(request, rows, OutputSerializer, filters=filters, newest_first=False)

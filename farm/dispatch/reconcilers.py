@@ -11,8 +11,11 @@ from typing import Any
 
 from celery import shared_task
 from django.db import connection, transaction
+from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
+from farm.billing.models import Budget
+from farm.billing.services import forgive_scouts
 from farm.core.errors import Refusal
 from farm.core.storage import store
 from farm.dispatch import snapshot
@@ -20,6 +23,7 @@ from farm.dispatch.ends import settle_lost
 from farm.dispatch.leases import lose_workers
 from farm.dispatch.matching import StepDemand
 from farm.dispatch.models import Attempt, Output
+from farm.dispatch.quotes import latest_quotes, quote
 from farm.fleet import services as fleet
 from farm.fleet.models import Fleet, Worker
 from farm.fleet.moves import PRESENT_WORKERS, WorkerStatus
@@ -28,7 +32,8 @@ from farm.fleet.requirements import shortfall
 from farm.fleet.scaling import FleetState, Idler, decide
 from farm.fleet.selectors import Offer, offers
 from farm.jobs.models import Job
-from farm.jobs.moves import JobStatus, Purpose
+from farm.jobs.moves import Approval, JobStatus, Purpose
+from farm.jobs.services import resume_job
 from farm.scenes.moves import VersionStatus
 from farm.scenes.services import record_report
 
@@ -120,6 +125,31 @@ def _drained(row: Fleet) -> list[Any]:
         "worker_id", flat=True
     )
     return list(draining.exclude(pk__in=list(busy)).values_list("id", flat=True))
+
+
+@shared_task(name="farm.dispatch.reconcilers.follow_scouts")
+def follow_scouts() -> None:
+    """Quote jobs whose scouts are done; continue those that surely fit their budget; credit declined ones."""
+    now = timezone.now()
+    for job in Job.objects.filter(status=JobStatus.SUSPENDED, approval=Approval.WAITING):
+        with transaction.atomic():
+            _continue_if_it_fits(job, now=now)
+    live = Attempt.objects.filter(job=OuterRef("pk"), status__in=["assigned", "started"])
+    for job in Job.objects.filter(approval=Approval.DECLINED).exclude(Exists(live)):
+        with transaction.atomic():
+            forgive_scouts(job.cost_object_id, now=now)
+            Job.objects.filter(pk=job.pk).update(approval=Approval.CREDITED)
+
+
+def _continue_if_it_fits(job: Job, *, now: datetime) -> None:
+    """A job with a budget of its own goes on by itself when even the dear end of its range fits what is left of it."""
+    ranges = latest_quotes(job.id) or quote(job)
+    budget = Budget.objects.filter(subject=job.cost_object_id, cap_micro__isnull=False).first()
+    if budget is None or budget.cap_micro is None or not ranges:
+        return
+    left = budget.cap_micro - budget.held_micro - budget.spent_micro
+    if max(r.p90_micro for r in ranges) <= left:
+        resume_job(job, now=now)
 
 
 @shared_task(name="farm.dispatch.reconcilers.take_reports")

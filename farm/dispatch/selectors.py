@@ -50,6 +50,7 @@ def _situation(job: Job) -> Situation:
         fleets=[f.name for f in fleets],
         lacking={name: f"{lack} {value}" for name, (lack, value) in lacking.items()},
         paused=_paused(job, fleets),
+        unrated=_unrated(job, [o.worker_class for o in able]) if counts["ready"] else [],
         budget_missing_micro=_missing(job, [o.worker_class for o in able]) if counts["ready"] else None,
         currency=job.cost_object.currency,
         starting=present.filter(status__in=STARTING_WORKERS).count(),
@@ -77,6 +78,12 @@ def _paused(job: Job, fleets: list[Fleet]) -> str:
     if job.project.is_paused:
         return "project"
     return "fleet" if fleets and all(f.is_paused for f in fleets) else ""
+
+
+def _unrated(job: Job, classes: list[str]) -> list[str]:
+    """Give the classes that could run it, when none of them has a rate."""
+    rates = rates_of_job(job)
+    return [] if any(c in rates for c in classes) else classes
 
 
 def _missing(job: Job, classes: list[str]) -> int | None:

@@ -14,8 +14,8 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from farm.core.errors import Invalid, NotFound
-from farm.core.pages import by_choice, by_id, page, page_schema
+from farm.core.errors import NotFound
+from farm.core.pages import by_choice, by_id, by_number, page, page_schema
 from farm.core.views import ApiView, once
 from farm.jobs import expansion, orders, selectors, services
 from farm.jobs.models import Job, Step, Task
@@ -258,11 +258,9 @@ class JobsView(ApiView):
         return page(request, selectors.jobs(), JobSerializer, filters=filters)
 
     @extend_schema(request=OrderSerializer, responses={201: JobSerializer}, operation_id="jobs_submit")
+    @once
     def post(self, request: Request) -> Response:
-        """Order a job. Send an `Idempotency-Key`, so that asking twice orders once."""
-        return once(request, lambda: self._submit(request))
-
-    def _submit(self, request: Request) -> Response:
+        """Order a job."""
         project, version, order = _order(request, self)
         job = services.submit_job(
             project=project, artist=caller(request).user, order=order, version=version, now=timezone.now()
@@ -276,7 +274,7 @@ class JobView(ApiView):
 
     scopes = {"GET": Scope.JOBS_READ, "PATCH": Scope.JOBS_WRITE}
 
-    @extend_schema(responses=JobSerializer, operation_id="jobs_show")
+    @extend_schema(responses=JobSerializer, operation_id="jobs_get")
     def get(self, request: Request, job_id: UUID) -> Response:
         return Response(JobSerializer(selectors.job(job_id)).data)
 
@@ -336,6 +334,7 @@ class JobRetryView(ApiView):
     scopes = {"POST": Scope.JOBS_WRITE}
 
     @extend_schema(request=SelectionSerializer, responses=MovedSerializer, operation_id="jobs_retry")
+    @once
     def post(self, request: Request, job_id: UUID) -> Response:
         """Render again: the failed tasks, all missing ones, or a list. The old output stays until a new one is verified."""  # noqa: E501
         wish = self.parse(request, SelectionSerializer)
@@ -370,13 +369,6 @@ class StepsView(ApiView):
         return page(request, Step.objects.filter(job=selectors.job(job_id)), StepSerializer, newest_first=False)
 
 
-def _by_frame(rows: QuerySet[Task], value: str) -> QuerySet[Task]:
-    try:
-        return rows.filter(frame=int(value))
-    except ValueError:
-        raise Invalid("frame", f"{value!r} is not a number") from None
-
-
 class TasksView(ApiView):
     """The job's tasks."""
 
@@ -388,7 +380,7 @@ class TasksView(ApiView):
         filters = {
             "status": by_choice("status", "status", list(TaskStatus)),
             "step": by_id("step", "step"),
-            "frame": _by_frame,
+            "frame": by_number("frame", "frame"),
         }
         return page(
             request, Task.objects.filter(job=selectors.job(job_id)), TaskSerializer, filters=filters, newest_first=False

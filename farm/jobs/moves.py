@@ -77,6 +77,8 @@ class Approval(StrEnum):
     SCOUTING = "scouting"  # only the scouts may run
     WAITING = "waiting"  # the range is known; a person decides
     GIVEN = "given"
+    DECLINED = "declined"  # it was cancelled instead: its scouts are to be credited
+    CREDITED = "credited"
 
 
 class Purpose(StrEnum):

@@ -263,8 +263,10 @@ def cancel_job(job: Job, *, now: datetime) -> int:
     if JobStatus(job.status) not in LIVE_JOBS:
         raise JobEnded(status=job.status)
     moved = move_tasks(TaskStatus.CANCELLED, where="job_id = %(job)s", params={"job": job.id}, now=now, only=OPEN_TASKS)
-    ripple(moved, now=now)
-    settle_jobs([job.id], now=now)
+    unapproved = [Approval.SCOUTING, Approval.WAITING]
+    Job.objects.filter(pk=job.pk, approval__in=unapproved).update(approval=Approval.DECLINED)
+    ripple(moved, now=now, cancelled=job.id)
+    settle_jobs([job.id], now=now, cancelled=job.id)
     wake_dispatcher()
     return len(moved)
 

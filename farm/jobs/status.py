@@ -89,11 +89,11 @@ RETURNING s.job_id, s.pending + s.ready + s.leased = 0 OR s.status <> 'active' O
 """
 
 
-def ripple(moved: Iterable[Moved], *, now: datetime) -> None:
+def ripple(moved: Iterable[Moved], *, now: datetime, cancelled: UUID | None = None) -> None:
     """
     Carry moves to steps and jobs: counters once per transaction, then the statuses that follow. Call it last.
 
-    Locks are taken in the order task → step → job.
+    Locks are taken in the order task → step → job. `cancelled`: a job that a person cancels ends so.
     """
     moves = list(moved)
     if not moves:
@@ -108,20 +108,20 @@ def ripple(moved: Iterable[Moved], *, now: datetime) -> None:
         doubtful = {job for job, may_change in cursor.fetchall() if may_change}
     if any(m.after is TaskStatus.READY for m in moves):
         wake_dispatcher()
-    settle_jobs(doubtful, now=now)
+    settle_jobs(doubtful, now=now, cancelled=cancelled)
 
 
-def settle_jobs(jobs: Iterable[UUID], *, now: datetime) -> None:
+def settle_jobs(jobs: Iterable[UUID], *, now: datetime, cancelled: UUID | None = None) -> None:
     """Bring the statuses of these jobs and their steps in line with their counters, and wake what waited for them."""
     waiting = sorted(set(jobs))
     while waiting:
         rows = list(Job.objects.select_for_update(no_key=True).filter(pk__in=waiting).order_by("pk"))
         waiting = []
         for job in rows:
-            waiting += _settle_job(job, now=now)
+            waiting += _settle_job(job, now=now, is_cancelled=job.id == cancelled)
 
 
-def _settle_job(job: Job, *, now: datetime) -> list[UUID]:
+def _settle_job(job: Job, *, now: datetime, is_cancelled: bool) -> list[UUID]:
     """Settle one locked job; give the jobs that waited for its end."""
     steps = list(Step.objects.filter(job=job).order_by("index"))
     released = _settle_steps(job, steps, now=now)
@@ -132,7 +132,7 @@ def _settle_job(job: Job, *, now: datetime) -> list[UUID]:
         return []
     end = job_status(StepStatus(s.status) for s in steps)
     if end is not None:
-        return _end_job(job, end, steps, now=now)
+        return _end_job(job, JobStatus.CANCELLED if is_cancelled else end, steps, now=now)
     _pause_if_needed(job, steps)
     return []
 
