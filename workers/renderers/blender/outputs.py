@@ -112,7 +112,7 @@ def frame_name(frame: int, file_format: str) -> str:
     return f"frame_{frame:06d}.{FORMATS[file_format].extension}"
 
 
-_RANGE = re.compile(r"\s*(-?\d+)\s*(?:-\s*(-?\d+)\s*(?::\s*(-?\d+)\s*)?)?")
+_RANGE = re.compile(r"\s*(-?\d+)\s*(?:-\s*(-?\d+)\s*(?::\s*(-?\d+)\s*)?)?", re.ASCII)
 
 
 def parse_frames(text: str) -> list[int]:
