@@ -262,22 +262,19 @@ class BudgetsView(ApiView):
         return page(request, _budgets(), BudgetSerializer, filters=self.filters)
 
     @extend_schema(request=NewBudgetSerializer, responses={201: BudgetSerializer}, operation_id="budgets_create")
+    @once
     def post(self, request: Request) -> Response:
         """Set a cap where there is none. A studio's monthly cap stands for the months after it, until it is changed."""
         wish = self.parse(request, NewBudgetSerializer)
-
-        def act() -> Response:
-            budget = services.set_budget(
-                _caller(request),
-                scope=BudgetScope(wish["scope"]),
-                subject=wish.get("subject"),
-                month=wish.get("month"),
-                cap_micro=wish["cap_micro"],
-                now=timezone.now(),
-            )
-            return Response(BudgetSerializer(budget).data, status=201)
-
-        return once(request, act)
+        budget = services.set_budget(
+            _caller(request),
+            scope=BudgetScope(wish["scope"]),
+            subject=wish.get("subject"),
+            month=wish.get("month"),
+            cap_micro=wish["cap_micro"],
+            now=timezone.now(),
+        )
+        return Response(BudgetSerializer(budget).data, status=201)
 
 
 class BudgetView(ApiView):

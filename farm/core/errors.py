@@ -20,7 +20,7 @@ class Refusal(Exception):
 
     @property
     def sentence(self) -> str:
-        return inspect.cleandoc(type(self).__doc__ or "").replace("\n", " ").format(**self.params)
+        return " ".join(inspect.cleandoc(type(self).__doc__ or "").split()).format(**self.params)
 
     def __str__(self) -> str:
         return self.sentence

@@ -22,9 +22,9 @@ def choices(kind: type[StrEnum]) -> list[tuple[str, str]]:
 
 def move_to(row: Any, to: Status, *, moves: Moves[Status], **fields: Any) -> bool:
     """
-    Move one row (of any model with a status) by a guarded UPDATE, set further fields in the same statement, and refresh the row in memory.
+    Move one row, of any model with a status, by a guarded UPDATE; set further fields in the same statement.
 
-    Gives False, and changes nothing, when the row is not in a status that may move there any more.
+    The row in memory follows. Gives False, and changes nothing, when it is not in a status that may move there.
     """
     manager = type(row)._default_manager
     moved = manager.filter(pk=row.pk, status__in=sources(moves, to)).update(status=to, **fields)

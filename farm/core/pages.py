@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 from uuid import UUID
 
 from django.db.models import Model, QuerySet
-from django.http import HttpRequest
+from django.http import QueryDict
 from rest_framework import serializers
+from rest_framework.request import Request
 from rest_framework.response import Response
 
 from farm.core.errors import Invalid
 
 MAX_LIMIT = 200
+DEFAULT_LIMIT = 50
+MAX_INTEGER = 2**31 - 1
 Row = TypeVar("Row", bound=Model)
 Filter = Callable[[QuerySet[Any], str], QuerySet[Any]]
 
@@ -25,11 +28,11 @@ class UnknownFilter(Invalid):
 
 
 def page(
-    request: HttpRequest,
+    request: Request,
     rows: QuerySet[Row],
     serializer: type[serializers.BaseSerializer[Any]],
     *,
-    filters: dict[str, Filter] | None = None,
+    filters: Mapping[str, Filter] | None = None,
     newest_first: bool = True,
 ) -> Response:
     """
@@ -39,14 +42,11 @@ def page(
     :raises Invalid: the limit, the cursor or a filter's value makes no sense
     """
     filters = filters or {}
-    for name, value in request.GET.items():
-        if name in {"limit", "cursor"}:
-            continue
-        if name not in filters:
-            raise UnknownFilter(name, f"Known here: {', '.join(sorted({*filters, 'limit', 'cursor'}))}.")
-        rows = filters[name](rows, str(value))
-    limit = _limit(request.GET.get("limit", "50"))
-    if cursor := request.GET.get("cursor"):
+    query = query_of(request.query_params, {*filters, "limit", "cursor"})
+    for name in filters.keys() & query.keys():
+        rows = filters[name](rows, query[name])
+    limit = parse_number(query.get("limit", str(DEFAULT_LIMIT)), "limit", least=1, most=MAX_LIMIT)
+    if cursor := query.get("cursor"):
         key = parse_id(cursor, "cursor")
         rows = rows.filter(pk__lt=key) if newest_first else rows.filter(pk__gt=key)
     found = list(rows.order_by("-pk" if newest_first else "pk")[: limit + 1])
@@ -55,14 +55,38 @@ def page(
     return Response({"results": serializer(found, many=True).data, "next": str(found[-1].pk) if more else None})
 
 
-def _limit(text: str) -> int:
-    try:
-        limit = int(text)
-    except ValueError:
-        raise Invalid("limit", f"{text!r} is not a number") from None
-    if not 1 <= limit <= MAX_LIMIT:
-        raise Invalid("limit", f"{limit} is not between 1 and {MAX_LIMIT}")
-    return limit
+def query_of(query: QueryDict, known: Iterable[str]) -> dict[str, str]:
+    """
+    Read the query of a request: each known parameter at most once.
+
+    :raises UnknownFilter: another parameter
+    :raises Invalid: one that is given twice, or that nothing can be compared with
+    """
+    names = sorted(known)
+    found = {}
+    for name, values in query.lists():
+        if name not in names:
+            raise UnknownFilter(name, f"Known here: {', '.join(names)}.")
+        if len(values) > 1:
+            raise Invalid(name, "it is given twice; separate several values by commas")
+        if "\x00" in values[0]:
+            raise Invalid(name, "it holds a NUL character")
+        found[name] = str(values[0])
+    return found
+
+
+def parse_number(text: str, field: str, *, least: int = -MAX_INTEGER, most: int = MAX_INTEGER) -> int:
+    """
+    Parse a number from a query.
+
+    :raises Invalid: it is none, or not between the limits
+    """
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 20):
+        raise Invalid(field, f"{text[:40]!r} is not a number")
+    if not least <= int(text) <= most:
+        raise Invalid(field, f"{text} is not between {least:,} and {most:,}")
+    return int(text)
 
 
 def parse_id(text: str, field: str) -> UUID:
@@ -74,12 +98,17 @@ def parse_id(text: str, field: str) -> UUID:
     try:
         return UUID(text)
     except ValueError:
-        raise Invalid(field, f"{text!r} is not an id") from None
+        raise Invalid(field, f"{text[:80]!r} is not an id") from None
 
 
 def by_id(column: str, field: str) -> Filter:
     """Make a filter that compares a column with an id."""
     return lambda rows, value: rows.filter(**{column: parse_id(value, field)})
+
+
+def by_number(column: str, field: str) -> Filter:
+    """Make a filter that compares a column with a whole number."""
+    return lambda rows, value: rows.filter(**{column: parse_number(value, field)})
 
 
 def by_choice(column: str, field: str, allowed: list[str]) -> Filter:
@@ -89,7 +118,7 @@ def by_choice(column: str, field: str, allowed: list[str]) -> Filter:
         wanted = value.split(",")
         for word in wanted:
             if word not in allowed:
-                raise Invalid(field, f"{word!r} is not one of {', '.join(allowed)}")
+                raise Invalid(field, f"{word[:80]!r} is not one of {', '.join(allowed)}")
         return rows.filter(**{f"{column}__in": wanted})
 
     return apply
@@ -99,10 +128,8 @@ def page_schema(serializer: type[serializers.BaseSerializer[Any]]) -> Any:
     """Give the OpenAPI form of a page of these rows."""
     from drf_spectacular.utils import inline_serializer
 
-    return inline_serializer(
-        f"{serializer.__name__}Page",
-        {
-            "results": serializer(many=True),
-            "next": serializers.CharField(allow_null=True, help_text="Cursor of the next page."),
-        },
-    )
+    fields: dict[str, serializers.Field[Any, Any, Any, Any]] = {
+        "results": serializer(many=True),
+        "next": serializers.CharField(allow_null=True, help_text="Cursor of the next page; null: this is the last."),
+    }
+    return inline_serializer(f"{serializer.__name__.removesuffix('Serializer')}Page", fields)

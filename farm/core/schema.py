@@ -1,11 +1,27 @@
-"""The OpenAPI document: every operation names its problems, and its scope."""
+"""The OpenAPI document: every operation names its problems, its scope, and the headers it takes."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers
+
+from farm.core.pages import DEFAULT_LIMIT, MAX_LIMIT
+from farm.core.views import KEY_HEADER, MAX_KEY
+
+_KEY = OpenApiParameter(
+    KEY_HEADER,
+    str,
+    OpenApiParameter.HEADER,
+    description=f"A name of your own for this request, at most {MAX_KEY} characters. "
+    "Sent again with it, the request is not carried out again: the first answer is given.",
+)
+_PAGE = [
+    OpenApiParameter("limit", int, description=f"Rows of a page, 1 to {MAX_LIMIT}; {DEFAULT_LIMIT} unless said."),
+    OpenApiParameter("cursor", str, description="The `next` of the page before."),
+]
 
 
 class ProblemError(serializers.Serializer[Any]):
@@ -14,6 +30,7 @@ class ProblemError(serializers.Serializer[Any]):
     field = serializers.CharField(allow_null=True)
     code = serializers.CharField()
     detail = serializers.CharField()
+    params = serializers.DictField()
 
 
 class Problem(serializers.Serializer[Any]):
@@ -29,28 +46,60 @@ class Problem(serializers.Serializer[Any]):
 
 
 class Schema(AutoSchema):
-    """Adds the problem answers, and the scope a token needs, to each operation."""
+    """Adds the problem answers, the scope a token needs, and pages' and keys' parameters to each operation."""
 
     def get_description(self) -> str:  # type: ignore[override]  # drf-spectacular's, not DRF's
         text = super().get_description() or ""
         scope = getattr(self.view, "scope_for", lambda method: None)(self.method)
         return f"{text}\n\nScope: `{scope}`" if scope else text
 
+    def get_override_parameters(self) -> list[Any]:
+        return [*(_PAGE if self._is_page() else []), *([_KEY] if self._takes_key() else [])]
+
+    def _is_page(self) -> bool:
+        fields = getattr(_instance(self.get_response_serializers()), "fields", {})
+        return {"results", "next"} <= set(fields)
+
+    def _takes_key(self) -> bool:
+        return hasattr(getattr(self.view, self.method.lower(), None), "takes_key")
+
     def _get_response_bodies(self, direction: Any = "response") -> Any:
         bodies = super()._get_response_bodies(direction)
         component = self.resolve_serializer(Problem(), "response").ref
         for status, words in self._problems():
-            bodies.setdefault(
-                status, {"description": words, "content": {"application/problem+json": {"schema": component}}}
-            )
+            content = {"application/problem+json": {"schema": component}}
+            bodies.setdefault(status, {"description": words, "content": content})
         return bodies
 
     def _problems(self) -> list[tuple[str, str]]:
-        found = [("401", "No valid token."), ("403", "The token lacks the scope."), ("503", "Try again in a moment.")]
+        found = [
+            ("401", "No valid token."),
+            ("403", "The token lacks the scope."),
+            ("503", "The database is away: try again in a moment."),
+        ]
         if "{" in self.path:
             found.append(("404", "Not here, or not yours."))
-        if self.method != "GET":
-            found += [("409", "Not possible in the present state."), ("422", "A value is not valid.")]
-        elif self.method == "GET":
+        if self.method == "GET":
             found.append(("422", "A filter or cursor is not valid."))
+        else:
+            found.append(("409", "Not possible in the present state."))
+        if self.method in {"POST", "PUT", "PATCH"}:
+            found += [
+                ("400", "The body is malformed."),
+                ("413", "The body is too large."),
+                ("415", "The body is not JSON."),
+                ("422", "A value is not valid."),
+            ]
         return sorted(found)
+
+
+def _instance(serializer: Any) -> Any:
+    return serializer() if isinstance(serializer, type) else serializer
+
+
+def say_that_all_fields_come(result: dict[str, Any], **hints: Any) -> dict[str, Any]:
+    """Mark every field of an answer as one that is always there: serializers leave none out."""
+    for name, component in result["components"]["schemas"].items():
+        if component.get("type") == "object" and "properties" in component and not name.endswith("Request"):
+            component["required"] = sorted(component["properties"])
+    return result

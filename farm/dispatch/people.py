@@ -16,8 +16,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from farm.core import keys
-from farm.core.errors import Invalid, NotFound
-from farm.core.pages import by_choice, by_id, by_number, page, page_schema
+from farm.core.errors import NotFound
+from farm.core.pages import by_choice, by_id, by_number, page, page_schema, parse_number, query_of
 from farm.core.storage import store
 from farm.core.views import ApiView
 from farm.dispatch import quotes, selectors
@@ -161,12 +161,8 @@ class QuotesView(ApiView):
     )
     def get(self, request: Request, job_id: UUID) -> Response:
         """Quote what remains of a job from the frames it has rendered: one range for each class of worker that did."""
-        try:
-            slots = int(request.GET.get("slots", "1"))
-        except ValueError:
-            raise Invalid("slots", "it is not a number") from None
-        if not 1 <= slots <= 10_000:
-            raise Invalid("slots", f"{slots} is not between 1 and 10,000")
+        query = query_of(request.query_params, {"slots"})
+        slots = parse_number(query.get("slots", "1"), "slots", least=1, most=10_000)
         return Response(QuoteSerializer(quotes.quote(jobs.job(job_id), slots=slots), many=True).data)
 
 
@@ -175,9 +171,16 @@ class AttemptsView(ApiView):
 
     scopes = {"GET": Scope.JOBS_READ}
 
-    @extend_schema(responses=page_schema(AttemptSerializer), operation_id="jobs_attempts")
+    @extend_schema(
+        responses=page_schema(AttemptSerializer),
+        operation_id="jobs_attempts",
+        parameters=[
+            OpenApiParameter("task", OpenApiTypes.UUID),
+            OpenApiParameter("status", str, description="One or several, separated by commas."),
+        ],
+    )
     def get(self, request: Request, job_id: UUID) -> Response:
-        """Newest first. Filters: task, status."""
+        """Newest first."""
         filters = {"task": by_id("task", "task"), "status": by_choice("status", "status", list(AttemptStatus))}
         rows = Attempt.objects.filter(job=jobs.job(job_id)).select_related("task")
         return page(request, rows, AttemptSerializer, filters=filters)
@@ -188,9 +191,17 @@ class OutputsView(ApiView):
 
     scopes = {"GET": Scope.JOBS_READ}
 
-    @extend_schema(responses=page_schema(OutputSerializer), operation_id="jobs_outputs")
+    @extend_schema(
+        responses=page_schema(OutputSerializer),
+        operation_id="jobs_outputs",
+        parameters=[
+            OpenApiParameter("role", str, description="One or several, separated by commas."),
+            OpenApiParameter("task", OpenApiTypes.UUID),
+            OpenApiParameter("frame", int),
+        ],
+    )
     def get(self, request: Request, job_id: UUID) -> Response:
-        """The current ones, oldest first. Filters: role, task, frame."""
+        """The current ones, oldest first."""
         filters = {
             "role": by_choice("role", "role", list(OutputRole)),
             "task": by_id("task", "task"),
@@ -215,10 +226,8 @@ class LogView(ApiView):
         attempt = Attempt.objects.filter(pk=attempt_id).first()
         if attempt is None:
             raise NotFound(what="attempt", id=attempt_id)
-        since = request.GET.get("since", "0")
-        if not since.isdecimal():
-            raise Invalid("since", f"{since!r} is not the number of a chunk")
-        first = int(since)
+        query = query_of(request.query_params, {"since"})
+        first = parse_number(query.get("since", "0"), "since", least=0)
         last = min(attempt.log_chunks, first + MAX_CHUNKS)
         pieces = [store().read(keys.log_key(attempt.studio_id, attempt.id, n)) for n in range(first, last)]
         response = HttpResponse(b"".join(pieces), content_type="text/plain; charset=utf-8")

@@ -9,7 +9,8 @@ from uuid import UUID
 from django.db.models import QuerySet
 from django.urls import path
 from django.utils import timezone
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -247,9 +248,17 @@ class JobsView(ApiView):
 
     scopes = {"GET": Scope.JOBS_READ, "POST": Scope.JOBS_WRITE}
 
-    @extend_schema(responses=page_schema(JobSerializer), operation_id="jobs_list")
+    @extend_schema(
+        responses=page_schema(JobSerializer),
+        operation_id="jobs_list",
+        parameters=[
+            OpenApiParameter("project", OpenApiTypes.UUID),
+            OpenApiParameter("status", str, description="One or several, separated by commas."),
+            OpenApiParameter("name", str, description="A part of the name, in any case."),
+        ],
+    )
     def get(self, request: Request) -> Response:
-        """Newest first. Filters: project, status, name (contains)."""
+        """Newest first; inspections are not among them."""
         filters = {
             "project": by_id("project", "project"),
             "status": by_choice("status", "status", list(JobStatus)),
@@ -374,9 +383,17 @@ class TasksView(ApiView):
 
     scopes = {"GET": Scope.JOBS_READ}
 
-    @extend_schema(responses=page_schema(TaskSerializer), operation_id="jobs_tasks")
+    @extend_schema(
+        responses=page_schema(TaskSerializer),
+        operation_id="jobs_tasks",
+        parameters=[
+            OpenApiParameter("status", str, description="One or several, separated by commas."),
+            OpenApiParameter("step", OpenApiTypes.UUID),
+            OpenApiParameter("frame", int),
+        ],
+    )
     def get(self, request: Request, job_id: UUID) -> Response:
-        """In the order of the steps' parameter spaces. Filters: status, step, frame."""
+        """In the order of the steps' parameter spaces."""
         filters = {
             "status": by_choice("status", "status", list(TaskStatus)),
             "step": by_id("step", "step"),

@@ -26,15 +26,7 @@ from farm.studios.authentication import Caller
 from farm.studios.roles import Scope
 from workers.protocol import encode
 
-MAX_MANIFEST_BYTES = 64 * 1024 * 1024
 MAX_PART_PAGE = 1000
-
-
-class ManifestTooLarge(Refusal):
-    """This manifest has {size} bytes; the farm reads at most {limit}. Split the scene, or shorten its paths."""
-
-    code = "manifest-too-large"
-    status = 413
 
 
 class ReportMissing(Refusal):
@@ -272,12 +264,11 @@ class ScenesView(ApiView):
         return page(request, Scene.objects.all(), SceneSerializer, filters=filters)
 
     @extend_schema(request=SceneSerializer, responses={201: SceneSerializer}, operation_id="scenes_create")
+    @once
     def post(self, request: Request) -> Response:
-        wish = self.parse(request, SceneSerializer)
-        return once(
-            request,
-            lambda: Response(SceneSerializer(services.create_scene(_caller(request), **wish)).data, status=201),
-        )
+        """Make a scene of a project."""
+        scene = services.create_scene(_caller(request), **self.parse(request, SceneSerializer))
+        return Response(SceneSerializer(scene).data, status=201)
 
 
 class SceneView(ApiView):
@@ -311,13 +302,10 @@ class VersionsView(ApiView):
     @extend_schema(
         request=ManifestSerializer, responses={201: NewVersionSerializer}, operation_id="scenes_versions_create"
     )
+    @once
     def post(self, request: Request, scene_id: UUID) -> Response:
         """Begin a version: the answer names the contents that the farm lacks."""
         scene = selectors.scene_of(scene_id)
-        _check_size(request)
-        return once(request, lambda: self._begin(request, scene))
-
-    def _begin(self, request: Request, scene: Scene) -> Response:
         manifest = read_manifest(**_fields(request.data))
         version, missing = services.create_version(_caller(request), scene, manifest, now=timezone.now())
         sizes = manifest.sizes()
@@ -332,17 +320,6 @@ class VersionsView(ApiView):
 
 def _caller(request: Request) -> Caller:
     return cast(Caller, request.auth)
-
-
-def _check_size(request: Request) -> None:
-    """
-    Refuse a body before it is read.
-
-    :raises ManifestTooLarge: it is larger than any manifest
-    """
-    size = int(request.META.get("CONTENT_LENGTH") or 0)
-    if size > MAX_MANIFEST_BYTES:
-        raise ManifestTooLarge(size=size, limit=MAX_MANIFEST_BYTES)
 
 
 def _fields(body: Any) -> dict[str, Any]:

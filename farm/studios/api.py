@@ -7,12 +7,13 @@ from uuid import UUID
 
 from django.urls import path
 from django.utils import timezone
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from farm.core.errors import NotFound
+from farm.core.names import NameField
 from farm.core.pages import page, page_schema
 from farm.core.views import ApiView, once
 from farm.studios import services
@@ -34,11 +35,13 @@ class MeSerializer(serializers.Serializer[Any]):
 class ProjectSerializer(serializers.ModelSerializer[Project]):
     """A show or commission."""
 
+    name = NameField()
+
     class Meta:
         model = Project
         fields = ["id", "name", "region", "is_paused", "created_at"]
         read_only_fields = ["is_paused", "created_at"]
-        extra_kwargs = {"region": {"default": "local"}}
+        extra_kwargs = {"region": {"required": False}}
 
 
 class TokenSerializer(serializers.ModelSerializer[ApiToken]):
@@ -50,12 +53,16 @@ class TokenSerializer(serializers.ModelSerializer[ApiToken]):
 
 
 class NewTokenSerializer(serializers.Serializer[Any]):
-    name = serializers.CharField(max_length=200)
+    """What a new token is called, and may do for how long."""
+
+    name = NameField()
     scopes = serializers.ListField(child=serializers.ChoiceField(choices=list(Scope)), min_length=1)
     days = serializers.IntegerField(min_value=1, max_value=services.MAX_TOKEN_DAYS, default=90)
 
 
 class IssuedTokenSerializer(serializers.Serializer[Any]):
+    """A new token, with its text."""
+
     token = serializers.CharField(help_text="Shown this once; the farm keeps only a digest.")
     details = TokenSerializer()
 
@@ -84,7 +91,11 @@ class ProjectsView(ApiView):
 
     scopes = {"GET": Scope.STUDIO_READ, "POST": Scope.STUDIO_WRITE}
 
-    @extend_schema(responses=page_schema(ProjectSerializer), operation_id="projects_list")
+    @extend_schema(
+        responses=page_schema(ProjectSerializer),
+        operation_id="projects_list",
+        parameters=[OpenApiParameter("name", str, description="The whole name, in any case.")],
+    )
     def get(self, request: Request) -> Response:
         return page(
             request,
@@ -94,12 +105,11 @@ class ProjectsView(ApiView):
         )
 
     @extend_schema(request=ProjectSerializer, responses={201: ProjectSerializer}, operation_id="projects_create")
+    @once
     def post(self, request: Request) -> Response:
-        wish = self.parse(request, ProjectSerializer)
-        return once(
-            request,
-            lambda: Response(ProjectSerializer(services.create_project(caller(request), **wish)).data, status=201),
-        )
+        """Make a project; its bytes stay in its region."""
+        project = services.create_project(caller(request), **self.parse(request, ProjectSerializer))
+        return Response(ProjectSerializer(project).data, status=201)
 
 
 class TokensView(ApiView):
@@ -113,6 +123,7 @@ class TokensView(ApiView):
 
     @extend_schema(request=NewTokenSerializer, responses={201: IssuedTokenSerializer}, operation_id="tokens_create")
     def post(self, request: Request) -> Response:
+        """Make a token for yourself. The answer alone has its text: asked twice, there are two."""
         wish = self.parse(request, NewTokenSerializer)
         token, text = services.issue_own_token(caller(request), now=timezone.now(), **wish)
         return Response({"token": text, "details": TokenSerializer(token).data}, status=201)

@@ -5,7 +5,11 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
+from zoneinfo import available_timezones
 
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
 from django.db import IntegrityError, transaction
 
 from farm.core.errors import Invalid, Refusal
@@ -20,6 +24,19 @@ class NameTaken(Refusal):
     """There is already a {what} called {name!r} in this studio. Choose another name."""
 
     code = "name-taken"
+
+
+class UnknownRegion(Refusal):
+    """The farm has no region {region!r}. It has: {known}."""
+
+    code = "unknown-region"
+    status = 422
+
+
+class OtherCurrency(Refusal):
+    """There is already a studio called {name!r}, and its money is in {currency}. A currency never changes."""
+
+    code = "other-currency"
 
 
 class ScopeTooWide(Refusal):
@@ -42,12 +59,16 @@ def audit(caller: Caller, act: str, *, subject: UUID | None = None, **params: An
     )
 
 
-def create_project(caller: Caller, *, name: str, region: str) -> Project:
+def create_project(caller: Caller, *, name: str, region: str = "") -> Project:
     """
-    Make a project of the caller's studio.
+    Make a project of the caller's studio, in the farm's first region unless said otherwise.
 
+    :raises UnknownRegion: no such region has a store
     :raises NameTaken: the studio has a project of this name
     """
+    region = region or settings.FARM_REGIONS[0]
+    if region not in settings.FARM_REGIONS:
+        raise UnknownRegion(region=region, known=", ".join(settings.FARM_REGIONS), field="region")
     try:
         with transaction.atomic():
             project = Project.objects.create(studio_id=caller.studio.id, name=name, region=region)
@@ -65,9 +86,8 @@ def issue_token(
 
     :raises Invalid: an unknown scope, or a life longer than a year
     """
-    unknown = set(scopes) - set(Scope)
-    if unknown:
-        raise Invalid("scopes", f"there is no scope {sorted(unknown)[0]!r}; known: {', '.join(Scope)}")
+    if unknown := sorted(set(scopes) - set(Scope)):
+        raise Invalid("scopes", f"there is no scope {unknown[0]!r}; known: {', '.join(Scope)}")
     if not 1 <= days <= MAX_TOKEN_DAYS:
         raise Invalid("days", f"{days} is not between 1 and {MAX_TOKEN_DAYS}")
     text, prefix, digest = new_token()
@@ -77,7 +97,7 @@ def issue_token(
         name=name,
         prefix=prefix,
         digest=digest,
-        scopes=scopes,
+        scopes=sorted({str(scope) for scope in scopes}),
         expires_at=now + timedelta(days=days),
     )
     return token, text
@@ -93,14 +113,14 @@ def issue_own_token(caller: Caller, *, name: str, scopes: list[str], days: int, 
     if too_wide:
         raise ScopeTooWide(scopes=", ".join(sorted(too_wide)), field="scopes")
     token, text = issue_token(studio=caller.studio, user=caller.user, name=name, scopes=scopes, days=days, now=now)
-    audit(caller, "token.issued", subject=token.id, name=name, scopes=scopes)
+    audit(caller, "token.issued", subject=token.id, name=name, scopes=token.scopes)
     return token, text
 
 
 def revoke_token(caller: Caller, token: ApiToken, *, now: datetime) -> None:
-    """End a token at once."""
-    ApiToken.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=now)
-    audit(caller, "token.revoked", subject=token.id)
+    """End a token at once; one that has ended stays as it is."""
+    if ApiToken.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=now):
+        audit(caller, "token.revoked", subject=token.id)
 
 
 @transaction.atomic
@@ -108,13 +128,31 @@ def open_studio(*, name: str, currency: str, zone: str, email: str, is_operator:
     """
     Open a studio with its owner; asked again, give the ones there are.
 
-    :raises Invalid: the currency is not an ISO 4217 code
+    :raises Invalid: no ISO 4217 code, no IANA zone, or no mail address
+    :raises OtherCurrency: the studio is there, with another currency
     """
-    if len(currency) != 3 or not currency.isascii() or not currency.isupper():
-        raise Invalid("currency", f"{currency!r} is not a currency code such as USD or EUR")
-    studio = Studio.objects.filter(name__iexact=name).first() or Studio.objects.create(
-        name=name, currency=currency, zone=zone
-    )
+    _check_studio(name=name, currency=currency, zone=zone, email=email)
+    studio = Studio.objects.filter(name__iexact=name).first()
+    if studio is None:
+        studio = Studio.objects.create(name=name, currency=currency, zone=zone)
+    elif studio.currency != currency:
+        raise OtherCurrency(name=studio.name, currency=studio.currency, field="currency")
     user = User.objects.filter(email__iexact=email).first() or User.objects.create_user(email, is_operator=is_operator)
-    Membership.objects.get_or_create(studio=studio, user=user, defaults={"role": Role.OWNER})
+    _, is_new = Membership.objects.get_or_create(studio=studio, user=user, defaults={"role": Role.OWNER})
+    if is_new:
+        opening = Caller(user, studio, frozenset(Scope), token=None, address=None)
+        audit(opening, "member.joined", subject=user.id, role=str(Role.OWNER))
     return studio, user
+
+
+def _check_studio(*, name: str, currency: str, zone: str, email: str) -> None:
+    if not name.strip() or len(name) > 200 or not name.isprintable():
+        raise Invalid("studio", f"{name[:200]!r} is not a name of 1 to 200 printable characters")
+    if len(currency) != 3 or not currency.isascii() or not currency.isalpha() or not currency.isupper():
+        raise Invalid("currency", f"{currency!r} is not a currency code such as USD or EUR")
+    if zone not in available_timezones():
+        raise Invalid("zone", f"{zone!r} is not a time zone such as UTC or Europe/Berlin")
+    try:
+        validate_email(email)
+    except ValidationError:
+        raise Invalid("email", f"{email!r} is not a mail address") from None

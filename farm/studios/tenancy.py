@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from django.db import InterfaceError, OperationalError, connection, transaction
+from django.db import connection, transaction
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
-from rest_framework.exceptions import AuthenticationFailed
 
-from farm.core.problems import unavailable
+from farm.core.errors import Refusal
+from farm.core.problems import UNAVAILABLE, unavailable
 from farm.studios.authentication import caller_of
 
 
@@ -31,17 +31,17 @@ class TenantMiddleware:
             return self.get_response(request)
         try:
             return self._as_tenant(request)
-        except (OperationalError, InterfaceError) as error:  # Django would make a plain 500 of it right here
+        except UNAVAILABLE as error:  # at the transaction's begin or commit; inside, the view's own answer says so
             return unavailable(error)
 
     def _as_tenant(self, request: HttpRequest) -> HttpResponse:
         with transaction.atomic():
+            request.caller = request.refusal = None  # type: ignore[attr-defined]
             try:
-                caller = caller_of(request, now=timezone.now())
-            except AuthenticationFailed as failure:
-                request.farm_refusal = failure  # type: ignore[attr-defined]  # answered by the view's authentication
-                caller = None
-            request.caller = caller  # type: ignore[attr-defined]
+                request.caller = caller_of(request, now=timezone.now())  # type: ignore[attr-defined]
+            except Refusal as refusal:
+                request.refusal = refusal  # type: ignore[attr-defined]  # raised by the view's authentication
+            caller = request.caller  # type: ignore[attr-defined]
             # Nobody in particular is a tenant too, of no studio: sees no row.
             become_tenant(caller.studio.id if caller else "")
             return self.get_response(request)

@@ -143,7 +143,7 @@ class TestVersions:
     def test_one_that_is_larger_than_any_manifest_is_refused_unread(self, api: Api, tenant: Tenant) -> None:
         answer = api.ask("POST", f"scenes/{tenant.scene.id}/versions", '"' + "x" * (64 * 1024 * 1024) + '"')
 
-        assert (answer.status_code, answer.json()["code"]) == (413, "manifest-too-large")
+        assert (answer.status_code, answer.json()["code"]) == (413, "body-too-large")
 
     def test_one_key_makes_one_version(self, api: Api, tenant: Tenant) -> None:
         wish = {"entry": "a", "files": [line("a", b"x")]}

@@ -6,10 +6,13 @@ import argparse
 import json
 from typing import Any
 
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
+from django.db import transaction
 from django.utils import timezone
 
+from farm.core.errors import Refusal
 from farm.studios import services
+from farm.studios.authentication import Caller
 from farm.studios.models import Project
 from farm.studios.roles import Scope
 
@@ -29,28 +32,32 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", dest="as_json")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        studio, user = services.open_studio(
-            name=options["studio"],
-            currency=options["currency"],
-            zone=options["zone"],
-            email=options["email"],
-            is_operator=True,
-        )
-        project = Project.objects.filter(
-            studio=studio, name__iexact=options["project"]
-        ).first() or Project.objects.create(studio=studio, name=options["project"])
-        _, text = services.issue_token(
-            studio=studio,
-            user=user,
-            name="bootstrap",
-            scopes=[str(s) for s in Scope],
-            days=options["days"],
-            now=timezone.now(),
-        )
-        shown = {"studio": studio.name, "project": project.name, "user": user.email, "token": text}
+        try:
+            shown = _bootstrap(options)
+        except Refusal as refusal:
+            raise CommandError(refusal.sentence) from None
         if options["as_json"]:
             self.stdout.write(json.dumps(shown))
             return
         for name, value in shown.items():
             self.stdout.write(f"{name:8} {value}")
         self.stdout.write("The token is shown this once. Use it with: farmhand login")
+
+
+@transaction.atomic
+def _bootstrap(options: dict[str, Any]) -> dict[str, str]:
+    studio, user = services.open_studio(
+        name=options["studio"],
+        currency=options["currency"],
+        zone=options["zone"],
+        email=options["email"],
+        is_operator=True,
+    )
+    owner = Caller(user, studio, frozenset(Scope), token=None, address=None)
+    project = Project.objects.filter(studio=studio, name__iexact=options["project"]).first()
+    if project is None:
+        project = services.create_project(owner, name=options["project"])
+    _, text = services.issue_own_token(
+        owner, name="bootstrap", scopes=[str(s) for s in Scope], days=options["days"], now=timezone.now()
+    )
+    return {"studio": studio.name, "project": project.name, "user": user.email, "token": text}

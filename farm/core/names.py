@@ -1,0 +1,24 @@
+"""Names that people give: shown in terminals, tables and mails, never part of a path."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+MAX_NAME = 200
+
+
+class NameField(serializers.CharField):
+    """A name of one line: no control characters."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**{"max_length": MAX_NAME, **kwargs})
+
+    def to_internal_value(self, data: Any) -> str:
+        name = str(super().to_internal_value(data))
+        if not name.isprintable():
+            raise serializers.ValidationError(
+                "A name has no control characters; people see it in terminals and tables.", code="not-printable"
+            )
+        return name
