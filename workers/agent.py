@@ -13,6 +13,7 @@ import time
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import psutil
 
@@ -299,7 +300,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     return agent.run()
 
 
+def run() -> NoReturn:
+    """Be an agent and end at once when it is over: all children die with this process, nothing is waited for."""
+    code = main()
+    logging.shutdown()
+    os._exit(code)
+
+
 if __name__ == "__main__":
-    # All threads are daemons and all children die with this process: nothing is waited for.
-    sys.stdout.flush()
-    os._exit(main())
+    run()

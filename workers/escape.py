@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import secrets
 import shutil
 import socket
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from workers.sandbox import OUT, SCENE, Mount, Plan, Sandbox, SandboxUnusable
 
 TEST_S = 60
+MNT_DETACH = 2
 COMMAND = "/farmhand/bin/python3"
 FORBIDDEN_WRITES = ("/canary", "/usr/canary", "/etc/canary", "/scene/canary", "/farmhand/lib/canary", "/dev/canary")
 
@@ -74,20 +77,20 @@ def listening_port() -> Iterator[int]:
 # --- inside the sandbox ---
 
 
-def try_everything(canary: str, port: int, agent: int) -> list[str]:
+def try_everything(canary: str, port: int, agent: int, *, writes: Sequence[str] = FORBIDDEN_WRITES) -> list[str]:
     """Be hostile; name what worked."""
     tries: list[tuple[str, Callable[[], object]]] = [
         ("read the agent's files", lambda: Path(canary).read_text(encoding="utf-8")),
         ("read /etc/shadow", lambda: Path("/etc/shadow").read_bytes()),
         ("read the root's home", lambda: _seen_of_home()),
-        ("reach this machine's network", lambda: socket.create_connection(("127.0.0.1", port), 2)),
-        ("reach the cloud's metadata", lambda: socket.create_connection(("169.254.169.254", 80), 2)),
+        ("reach this machine's network", lambda: _connect("127.0.0.1", port)),
+        ("reach the cloud's metadata", lambda: _connect("169.254.169.254", 80)),
         ("see other processes", lambda: _see_processes(agent)),
         ("mount", lambda: _mount()),
         ("open the machine's memory", lambda: os.close(os.open("/dev/mem", os.O_RDONLY))),
         ("change control groups", lambda: list(Path("/sys/fs/cgroup").iterdir())),
         ("find a secret in its environment", lambda: _find_secret()),
-        *((f"write {path}", lambda path=path: Path(path).write_bytes(b"x")) for path in FORBIDDEN_WRITES),
+        *((f"write {path}", lambda path=path: Path(path).write_bytes(b"x")) for path in writes),
     ]
     return [name for name, attempt in tries if _works(attempt)]
 
@@ -98,6 +101,10 @@ def _works(attempt: Callable[[], object]) -> bool:
     except (OSError, LookupError):
         return False
     return True
+
+
+def _connect(host: str, port: int) -> None:
+    socket.create_connection((host, port), 2).close()
 
 
 def _seen_of_home() -> None:
@@ -116,11 +123,12 @@ def _see_processes(agent: int) -> None:
 
 
 def _mount() -> None:
-    import ctypes
-
+    """Mount something over a new, empty folder, and take it away again: where it works, nobody shall suffer."""
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.mount(b"none", b"/tmp", b"tmpfs", 0, None) != 0:
-        raise OSError(ctypes.get_errno(), "mount")
+    with tempfile.TemporaryDirectory() as folder:
+        if libc.mount(b"none", folder.encode(), b"tmpfs", 0, None) != 0:
+            raise OSError(ctypes.get_errno(), "mount")
+        libc.umount2(folder.encode(), MNT_DETACH)
 
 
 def _find_secret() -> None:

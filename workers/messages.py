@@ -39,7 +39,6 @@ class Messages(threading.Thread):
                 waits = pauses(first=0.5)
             except Exception as error:
                 LOG.warning("the broker is away: %s", type(error).__name__)
-                self._wake()  # whatever was said meanwhile is in the next answer
                 self._ended.wait(next(waits))
 
     def _listen(self) -> None:
@@ -47,6 +46,7 @@ class Messages(threading.Thread):
             connection.connect()
             channel = connection.default_channel
             with Consumer(channel, [self._queue], callbacks=[self._hear], no_ack=True, accept=["json"]):
+                self._wake()  # whatever was said while nobody listened is in the next answer
                 while not self._ended.is_set():
                     try:
                         connection.drain_events(timeout=LOOK_S)

@@ -330,7 +330,7 @@ def source_mounts(tree: Path, taken: Sequence[str]) -> list[Mount]:
 
 def _mount_or_descend(entry: Path, target: str, taken: Sequence[str], mounts: list[Mount]) -> None:
     if any(target == place or target.startswith(place + "/") for place in taken):
-        raise SourceNotAllowed(target)
+        raise SourceNotAllowed(_first_file(entry, target))
     if not any(place.startswith(target + "/") for place in taken):
         mounts.append(Mount(entry, target))
         return
@@ -338,3 +338,10 @@ def _mount_or_descend(entry: Path, target: str, taken: Sequence[str], mounts: li
         raise SourceNotAllowed(target)
     for child in sorted(entry.iterdir()):
         _mount_or_descend(child, f"{target}/{child.name}", taken, mounts)
+
+
+def _first_file(entry: Path, target: str) -> str:
+    while entry.is_dir():
+        entry = min(entry.iterdir())
+        target = f"{target}/{entry.name}"
+    return target

@@ -357,6 +357,8 @@ class Slot(threading.Thread):
         if said.kind == "gone":
             if self._ending:
                 raise Abandoned
+            if (words := session.pipe.tree.last_words).startswith("bwrap:"):
+                raise AttemptFailed(Cause.SANDBOX_FAILED, f"The sandbox did not start: {words[:300]}")
             raise AttemptFailed(
                 Cause.RENDERER_CRASHED,
                 f"The session broke off while {during}; read the end of the log, then retry the frame.",
