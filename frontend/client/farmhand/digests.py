@@ -98,7 +98,7 @@ def hash_file(path: Path, *, on_bytes: Callable[[int], None] = lambda count: Non
             before = os.fstat(file.fileno())
             if not stat.S_ISREG(before.st_mode):
                 raise FileUnreadable(path=path, why="it is no regular file any more")
-            sums = _read_parts(file.read, on_bytes)
+            sums = _read_parts(file.read, before.st_size, on_bytes)
             after = os.fstat(file.fileno())
     except OSError as error:
         raise FileUnreadable(path=path, why=_words(error)) from None
@@ -126,18 +126,20 @@ def read_part(path: Path, number: int, *, size: int, sha256: str) -> bytes:
     return content
 
 
-def _read_parts(read: Callable[[int], bytes], on_bytes: Callable[[int], None]) -> Sums:
-    size, parts, hasher, room = 0, [], hashlib.sha256(), PART_SIZE
-    while piece := read(min(PIECE, room)):
+def _read_parts(read: Callable[[int], bytes], size: int, on_bytes: Callable[[int], None]) -> Sums:
+    """Read so many bytes, or what there is; one that grows as it is read is not chased."""
+    parts: list[str] = []
+    done, hasher, room = 0, hashlib.sha256(), PART_SIZE
+    while piece := read(min(PIECE, room, size - done)):
         hasher.update(piece)
-        size, room = size + len(piece), room - len(piece)
+        done, room = done + len(piece), room - len(piece)
         on_bytes(len(piece))
         if not room:
             parts.append(hasher.hexdigest())
             hasher, room = hashlib.sha256(), PART_SIZE
     if room < PART_SIZE or not parts:
         parts.append(hasher.hexdigest())
-    return Sums(size, tuple(parts))
+    return Sums(done, tuple(parts))
 
 
 def _look(found: os.stat_result) -> Look:

@@ -26,7 +26,6 @@ from farmhand.errors import FarmError, Refused, Unreachable
 from farmhand.meters import Meter, Stage, Watcher, threads
 
 AT_ONCE = 4
-PIECE = 256 * 1024
 PARTIAL = ".part"
 MAX_NAME = 200  # bytes of one name, so that ours beside it fit a file system's 255
 OVER = frozenset({401, 403, 404, 410})  # the address expired; the farm gives a new one
@@ -247,7 +246,7 @@ class Fetcher:
         if have and not goes_on:
             self.meter.add(bytes=-have)
         with partial.open("ab" if goes_on else "wb") as file:
-            for piece in answer.iter_bytes(PIECE):
+            for piece in answer.iter_bytes():  # as it arrives: what is held back would be lost with the line
                 file.write(piece)
                 self.meter.add(bytes=len(piece))
 
