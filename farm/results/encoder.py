@@ -264,7 +264,7 @@ def _label(canvas: Image.Image, text: str, *, top: bool) -> None:
     """Write a line in a black box at the top or bottom left, as large as fits."""
     draw = ImageDraw.Draw(canvas)
     wide, high = canvas.size
-    size = max(8, high // 20)
+    size = max(12, high // 18)
     font = ImageFont.load_default(size)
     while size > 8 and draw.textlength(text, font) > wide * 0.9:
         size -= 1

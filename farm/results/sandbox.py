@@ -178,6 +178,8 @@ def _walls(run: Run) -> list[str]:
         elif place.is_dir():
             words += ["--ro-bind", str(place), str(place)]
     words += ["--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache", "--proc", "/proc", "--dev", "/dev"]
+    # The kernel lets root write its settings (core_pattern is one) even without a single capability.
+    words += ["--ro-bind", "/proc/sys", "/proc/sys"]
     for folder in _python_places():
         words += ["--ro-bind", folder, folder]
     words += ["--ro-bind", str(ENCODER), "/encoder.py", "--ro-bind", str(run.inputs), "/in"]

@@ -87,7 +87,9 @@ def look(movie: Movie) -> Look:
     if movie.step_id is None:
         return Look(seen, status, {}, 0)
     tasks = {task: (frame, state) for frame, task, state in _tasks_of(movie.step_id)}
-    proxies = {tasks[task][0]: proxy for task, proxy in _proxies_of(movie.step_id).items() if task in tasks}
+    proxies = {
+        tasks[task][0]: proxy for task, proxy in _proxies_of(movie.job_id, movie.step_id).items() if task in tasks
+    }
     unfinished = sum(state != TaskStatus.SUCCEEDED for _, state in tasks.values())
     return Look(seen, status, proxies, unfinished)
 
@@ -100,9 +102,9 @@ def _tasks_of(step: UUID) -> list[tuple[int, UUID, str]]:
     ]
 
 
-def _proxies_of(step: UUID) -> dict[UUID, Proxy]:
+def _proxies_of(job: UUID, step: UUID) -> dict[UUID, Proxy]:
     """Give the current proxy of each task: the first by name, should a task leave several pictures."""
-    rows = Output.objects.filter(task__step=step, job__steps=step, role=OutputRole.PROXY, is_current=True)
+    rows = Output.objects.filter(job=job, task__step=step, role=OutputRole.PROXY, is_current=True)
     rows = rows.order_by("task", "name").distinct("task")
     return {
         task: Proxy(digest, key, width, height)
