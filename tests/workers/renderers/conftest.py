@@ -7,6 +7,7 @@ import os
 import subprocess
 import textwrap
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,8 @@ class Blender:
 
     def __init__(self, python: Path, folder: Path) -> None:
         env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "HOME": str(folder), "LANG": "C.UTF-8"}
-        self._log = (folder / "log").open("wb")
+        self._log_file = folder / "log"
+        self._log = self._log_file.open("wb")
         self._process = subprocess.Popen(
             [python, SERVER],
             stdin=subprocess.PIPE,
@@ -65,10 +67,14 @@ class Blender:
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(json.dumps({"code": textwrap.dedent(code), "given": given}) + "\n")
-        process.stdin.flush()
+        try:
+            process.stdin.write(json.dumps({"code": textwrap.dedent(code), "given": given}) + "\n")
+            process.stdin.flush()
+        except BrokenPipeError:
+            pytest.fail("Blender ended in an earlier test")
         line = process.stdout.readline()
-        assert line, "Blender ended: its log is beside its folder"
+        if not line:
+            pytest.fail(f"Blender ended: …{self._log_file.read_text(errors='replace')[-3000:]}")
         result = json.loads(line)
         if "error" in result:
             pytest.fail(result["error"])
@@ -76,7 +82,8 @@ class Blender:
 
     def close(self) -> None:
         assert self._process.stdin is not None
-        self._process.stdin.close()
+        with suppress(BrokenPipeError):
+            self._process.stdin.close()
         self._process.wait(30)
         assert self._process.stdout is not None
         self._process.stdout.close()

@@ -66,9 +66,16 @@ def collect(places: Places, frames: Sequence[int], spelled: Mapping[str, str]) -
     walk = _Walk(places, frames)
     found = [*walk.datablocks(), *walk.strips(), *walk.caches()]
     for dependency in found:
-        dependency.path = spelled.get(dependency.path, dependency.path)
-        dependency.library = spelled.get(dependency.library or "", dependency.library)
+        dependency.path = as_spelled(dependency.path, spelled)
+        if dependency.library is not None:
+            dependency.library = as_spelled(dependency.library, spelled)
     return sorted(found, key=lambda d: (d.kind, d.name, d.path, d.library or ""))
+
+
+def as_spelled(path: str, spelled: Mapping[str, str]) -> str:
+    """Give a path as its scene spells it: before it was corrected, and with the slashes that Blender turned around."""
+    path = spelled.get(path, path)
+    return path.replace("/", "\\") if is_windows(path) else path
 
 
 class _Walk:
@@ -155,7 +162,7 @@ class _Walk:
     def _volume(self, volume: Any, path: str) -> Dependency:
         if not volume.is_sequence:
             return self._one("volume", volume, path)
-        return self._shown("volume", volume, path, (frame_of_volume(volume, path, frame) for frame in self.frames))
+        return self._shown("volume", volume, path, (frame_of_volume(volume, frame) for frame in self.frames))
 
     def _cachefile(self, cache: Any, path: str) -> Dependency:
         return self._one("cache", cache, path)
@@ -318,7 +325,7 @@ def frame_of_user(user: Any, frame: int) -> int:
     return max(0, min(number, length)) + int(user.frame_offset)
 
 
-def frame_of_volume(volume: Any, path: str, frame: int) -> int | None:
+def frame_of_volume(volume: Any, frame: int) -> int | None:
     """Compute which file number of a volume sequence is shown at a frame; None where it shows nothing."""
     length: int = volume.frame_duration
     number: int = frame - volume.frame_start
@@ -333,7 +340,7 @@ def frame_of_volume(volume: Any, path: str, frame: int) -> int | None:
     elif volume.sequence_mode == "PING_PONG" and length > 1:
         number %= length * 2 - 2
         number = min(number, length * 2 - 2 - number)
-    return number + int(volume.frame_offset)
+    return number + 1 + int(volume.frame_offset)
 
 
 def frame_of_clip(clip: Any, path: str, frame: int) -> int | None:
@@ -360,7 +367,7 @@ class Sequences:
                 self._shows.append((image, image.filepath, partial(frame_of_user, user)))
         for volume in bpy.data.volumes:
             if volume.is_sequence and not volume.packed_file:
-                self._shows.append((volume, volume.filepath, partial(frame_of_volume, volume, volume.filepath)))
+                self._shows.append((volume, volume.filepath, partial(frame_of_volume, volume)))
         for clip in bpy.data.movieclips:
             if clip.source == "SEQUENCE":
                 self._shows.append((clip, clip.filepath, partial(frame_of_clip, clip, clip.filepath)))
@@ -372,7 +379,7 @@ class Sequences:
             number = number_at(frame)
             if number is None or self._is_there(owner, numbered(path).at(number)):
                 continue
-            missing.append(numbered(self._spelled.get(path, path)).at(number))
+            missing.append(as_spelled(numbered(self._spelled.get(path, path)).at(number), {}))
         return sorted(set(missing))
 
     def _is_there(self, owner: Any, path: str) -> bool:
