@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
 from django.urls import path
@@ -14,7 +14,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from farm.core.errors import Invalid, Refusal
-from farm.core.pages import by_choice, by_id, page, page_schema
+from farm.core.pages import by_choice, by_id, page, page_schema, parse_number, query_of
+from farm.core.storage import MAX_PARTS
 from farm.core.views import ApiView, once
 from farm.scenes import selectors, services
 from farm.scenes.manifest import MAX_FILES, read_manifest
@@ -22,7 +23,7 @@ from farm.scenes.models import Blob, ManifestEntry, Scene, SceneVersion
 from farm.scenes.moves import VersionStatus
 from farm.scenes.reports import summary_of
 from farm.scenes.services import MAX_DIGESTS_AT_ONCE, MAX_PARTS_AT_ONCE, PartGrant, PartWish
-from farm.studios.authentication import Caller
+from farm.studios.authentication import caller
 from farm.studios.roles import Scope
 from workers.protocol import encode
 
@@ -267,7 +268,7 @@ class ScenesView(ApiView):
     @once
     def post(self, request: Request) -> Response:
         """Make a scene of a project."""
-        scene = services.create_scene(_caller(request), **self.parse(request, SceneSerializer))
+        scene = services.create_scene(caller(request), **self.parse(request, SceneSerializer))
         return Response(SceneSerializer(scene).data, status=201)
 
 
@@ -307,7 +308,7 @@ class VersionsView(ApiView):
         """Begin a version: the answer names the contents that the farm lacks."""
         scene = selectors.scene_of(scene_id)
         manifest = read_manifest(**_fields(request.data))
-        version, missing = services.create_version(_caller(request), scene, manifest, now=timezone.now())
+        version, missing = services.create_version(caller(request), scene, manifest, now=timezone.now())
         sizes = manifest.sizes()
         return Response(
             {
@@ -316,10 +317,6 @@ class VersionsView(ApiView):
             },
             status=201,
         )
-
-
-def _caller(request: Request) -> Caller:
-    return cast(Caller, request.auth)
 
 
 def _fields(body: Any) -> dict[str, Any]:
@@ -387,10 +384,10 @@ class PartsView(ApiView):
     def get(self, request: Request, version_id: UUID) -> Response:
         """List the finished parts of a file, so that a resumed upload sends only the others."""
         version = selectors.version_of(version_id)
-        limit = _number(request, "limit", MAX_PART_PAGE, low=1, high=MAX_PART_PAGE)
-        after = _number(request, "cursor", -1, low=0, high=1_000_000)
-        digest = request.GET.get("digest", "")
-        there, parts = services.finished_parts(version, digest, after=after, limit=limit + 1)
+        query = query_of(request.query_params, {"digest", "limit", "cursor"})
+        limit = parse_number(query.get("limit", str(MAX_PART_PAGE)), "limit", least=1, most=MAX_PART_PAGE)
+        after = parse_number(query.get("cursor", "-1"), "cursor", least=-1, most=MAX_PARTS)
+        there, parts = services.finished_parts(version, query.get("digest", ""), after=after, limit=limit + 1)
         more = len(parts) > limit
         parts = parts[:limit]
         return Response(
@@ -419,15 +416,6 @@ def _grant(grant: PartGrant) -> dict[str, Any]:
         "length": grant.length,
         "request": encode(grant.request),
     }
-
-
-def _number(request: Request, name: str, default: int, *, low: int, high: int) -> int:
-    text = request.GET.get(name)
-    if text is None:
-        return default
-    if len(text) > 9 or not text.isascii() or not text.isdecimal() or not low <= int(text) <= high:
-        raise Invalid(name, f"{text!r} is not a number between {low} and {high}")
-    return int(text)
 
 
 class SentView(ApiView):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime
 
 import pytest
@@ -13,6 +14,12 @@ from tests.scenes.uploading import Api, Tenant, open_tenant
 def now() -> datetime:
     """Signed addresses are compared with the clock, so this is the present moment."""
     return datetime.now(UTC)
+
+
+@pytest.fixture(autouse=True)
+def _quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test outlives a power cut; `tests/core/test_folder.py` is about the disk."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
 @pytest.fixture

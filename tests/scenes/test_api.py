@@ -269,7 +269,7 @@ class TestUpload:
             {"digest": "ab" * 32},
             {"digest": "x", "limit": 0},
             {"limit": 1001},
-            {"cursor": "-1"},
+            {"cursor": "-2"},
             {"cursor": "9" * 5000},
         ],
     )

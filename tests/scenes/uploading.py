@@ -56,7 +56,8 @@ class Tenant:
 
 
 def open_tenant(name: str) -> Tenant:
-    studio, user = open_studio(name=name, currency="USD", zone="UTC", email=f"{name}@example.com", is_operator=False)
+    email = f"{name.replace(' ', '.')}@example.com"
+    studio, user = open_studio(name=name, currency="USD", zone="UTC", email=email, is_operator=False)
     caller = Caller(user, studio, frozenset(Scope), None, None)
     project = Project.objects.create(studio=studio, name="Show")
     scene = create_scene(caller, project=project, name="Shot 1")
