@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from importlib import import_module
 
+from django.db import transaction
 from django.urls import include, path
-from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
+from drf_spectacular.views import SpectacularSwaggerView
 
 from farm.core.files import urls as file_urls
+from farm.core.schema import serve_document
 from farm.core.views import health
 from farm.dispatch.api import worker_urls
 
@@ -18,6 +20,6 @@ urlpatterns = [
     *(path("api/v1/", include(import_module(f"farm.{room}.api").urls)) for room in ROOMS),
     path("worker/v1/", include(worker_urls)),
     path("", include(file_urls)),
-    path("api/openapi.json", SpectacularAPIView.as_view(), name="openapi"),
-    path("api/docs", SpectacularSwaggerView.as_view(url_name="openapi")),
+    path("api/openapi.json", serve_document, name="openapi"),
+    path("api/docs", transaction.non_atomic_requests(SpectacularSwaggerView.as_view(url_name="openapi"))),
 ]

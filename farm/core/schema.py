@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from functools import cache
 from typing import Any
 
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse
+from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers
@@ -103,3 +108,15 @@ def say_that_all_fields_come(result: dict[str, Any], **hints: Any) -> dict[str, 
         if component.get("type") == "object" and "properties" in component and not name.endswith("Request"):
             component["required"] = sorted(component["properties"])
     return result
+
+
+@cache
+def document() -> str:
+    """Make the document, once for each process: it takes a second."""
+    return json.dumps(SchemaGenerator().get_schema(request=None, public=True))  # type: ignore[no-untyped-call]
+
+
+@transaction.non_atomic_requests
+def serve_document(request: HttpRequest) -> HttpResponse:
+    """Give the OpenAPI document to whoever asks."""
+    return HttpResponse(document(), content_type="application/json")

@@ -56,7 +56,7 @@ class OrderSerializer(serializers.Serializer[Any]):
     )
     fleet = serializers.CharField(required=False, allow_blank=True, default="", max_length=64)
     renderer_version = serializers.RegexField(
-        r"^[0-9]+(\.[0-9]+)*$", required=False, allow_blank=True, default="", max_length=16
+        r"^([0-9]+(\.[0-9]+)*)?\Z", required=False, allow_blank=True, default="", max_length=16
     )
     accept_newer_renderer = serializers.BooleanField(required=False, default=False)
     allow_missing_files = serializers.BooleanField(required=False, default=False)
