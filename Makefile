@@ -37,8 +37,8 @@ status: ## Show what runs
 env: ## Print the environment of the running farm's processes, for a shell: eval "$(make env)"
 	@$(farm) -m infra.local env
 
-demo: up ## Render a sample scene through the farm (FRAMES=1-3, SCENE=/path/to.blend)
-	@$(farm) -m infra.local.demo $(if $(FRAMES),--frames "$(FRAMES)") $(if $(SCENE),--scene "$(SCENE)")
+demo: up ## Render a sample scene through the farm (FRAMES=1-3, SCENE=/path/to.blend, FORMAT=EXR)
+	@$(farm) -m infra.local.demo $(if $(FRAMES),--frames="$(FRAMES)") $(if $(SCENE),--scene="$(SCENE)") $(if $(FORMAT),--format="$(FORMAT)")
 
 check: env-dev ## Lint, types, import directions, locks, tracked files
 	@sh infra/house/check.sh

@@ -255,6 +255,47 @@ class Output(TypedDict):
     url: str
 
 
+class Movie(TypedDict):
+    """A job's movie, as far as it is; `url` is signed, and valid for an hour."""
+
+    status: str  # waiting | growing | complete
+    complete: bool
+    frames: int
+    present: int
+    shown: int
+    missing: list[int]
+    unreadable: list[dict[str, Any]]
+    odd_sizes: list[dict[str, Any]]
+    fps: str
+    version: int
+    width: int | None
+    height: int | None
+    padding: dict[str, int]
+    size: int
+    digest: str
+    made_at: str | None
+    url: str | None
+    trouble: str
+
+
+class Finding(TypedDict):
+    """Something about a frame that a person should look at."""
+
+    kind: str
+    frame: int
+    task: str
+    params: dict[str, Any]
+    sentence: str
+
+
+class Quality(TypedDict):
+    """What looks wrong with a job's frames."""
+
+    checked: int
+    counts: dict[str, int]
+    findings: list[Finding]
+
+
 class Money(TypedDict):
     """An amount, exactly and to read."""
 

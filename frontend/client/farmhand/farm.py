@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,9 +19,11 @@ from farmhand.answers import (
     Line,
     Me,
     Moved,
+    Movie,
     Order,
     Output,
     Project,
+    Quality,
     Quote,
     Scene,
     SceneDetail,
@@ -34,7 +37,7 @@ from farmhand.digests import HashCache
 from farmhand.errors import FarmError, Refused
 from farmhand.meters import Progress, Watcher
 from farmhand.profiles import cache_file, read_profile
-from farmhand.pull import Pulled, pull_outputs
+from farmhand.pull import Pulled, pull_file, pull_outputs
 from farmhand.push import Plan, Pushed, plan_push, send_version
 
 ENDED = frozenset({"succeeded", "failed", "cancelled"})
@@ -65,6 +68,18 @@ class NoneSuch(Refused):
     """There is no {what} {wanted!r} here. {hint}"""
 
     code = "none-such"
+
+
+class NoMovie(Refused):
+    """The job has no movie yet: {why}."""
+
+    code = "no-movie"
+
+
+class MovieGrew(Refused):
+    """The movie was made anew while it was fetched. Fetch it again."""
+
+    code = "movie-grew"
 
 
 @dataclass(frozen=True)
@@ -360,6 +375,43 @@ class Farm:
         return pull_outputs(
             self.connection, found, Path(folder), renew=renew, cache=self.cache, on_progress=on_progress
         )
+
+    def movie(self, job_id: str) -> Movie:
+        """Say what a job's movie shows so far, and where it is."""
+        return cast(Movie, self.connection.get(f"/jobs/{job_id}/movie"))
+
+    def quality(self, job_id: str) -> Quality:
+        """Say what looks wrong with a job's frames."""
+        return cast(Quality, self.connection.get(f"/jobs/{job_id}/quality"))
+
+    def pull_movie(
+        self, job_id: str, path: str | Path, *, on_progress: Watcher = lambda progress: None
+    ) -> tuple[Movie, bool]:
+        """
+        Fetch a job's movie as it is now; give what it shows, and whether it had to be fetched.
+
+        :raises NoMovie: there is none yet
+        :raises MovieGrew: it was made anew again and again
+        """
+        for _ in range(3):
+            movie = self.movie(job_id)
+            with contextlib.suppress(MovieGrew):
+                return movie, self._pull_movie(job_id, movie, Path(path), on_progress)
+        raise MovieGrew
+
+    def _pull_movie(self, job_id: str, movie: Movie, path: Path, on_progress: Watcher) -> bool:
+        if not movie["url"]:
+            raise NoMovie(why=movie["trouble"] or "no frame has a picture yet")
+
+        def renew(output: Output) -> Output:
+            again = self.movie(job_id)
+            if again["digest"] != output["digest"]:
+                raise MovieGrew
+            return cast(Output, {**output, "url": again["url"]})
+
+        found = {"id": job_id, "task": job_id, "name": path.name, "size": movie["size"], "digest": movie["digest"]}
+        output = cast(Output, {**found, "url": movie["url"]})
+        return pull_file(self.connection, output, path, renew=renew, cache=self.cache, on_progress=on_progress)
 
     # --- money
 

@@ -110,6 +110,21 @@ def pull_outputs(
     )
 
 
+def pull_file(
+    connection: Connection,
+    output: Output,
+    path: Path,
+    *,
+    renew: Callable[[Output], Output],
+    cache: HashCache,
+    on_progress: Watcher,
+) -> bool:
+    """Fetch one file to a place of a person's choice; say whether it was fetched. Refusals as in `pull_outputs`."""
+    meter = Meter(Stage.FETCHING, on_progress, files=1, bytes=output["size"])
+    _make(path.absolute().parent)
+    return Fetcher(connection, meter, renew, cache).bring(Target(output, path.absolute(), path.name))
+
+
 # --- names
 
 

@@ -72,14 +72,14 @@ def show(
     elif as_json:
         terminal.give({"lines": list(lines), "totals": totals})
     else:
-        _show_lines(farm, terminal, lines, totals)
+        _show_lines(terminal, _Jobs(farm) if not job else None, lines, totals)
 
 
-def _show_lines(farm: Farm, terminal: Terminal, lines: Iterable[Line], totals: Totals) -> None:
+def _show_lines(terminal: Terminal, jobs: _Jobs | None, lines: Iterable[Line], totals: Totals) -> None:
+    """Show lines, with the names of their jobs if they are of several."""
     if not totals["count"]:
         terminal.say("Nothing was used in this time.")
         return
-    jobs = _Jobs(farm)
     numbers = ("time", "per hour", "worth", "credit", "charged")
     rows = table("ended", "what", "outcome", "on", *numbers, right=numbers)
     shown = 0
@@ -113,8 +113,9 @@ def _show_lines(farm: Farm, terminal: Terminal, lines: Iterable[Line], totals: T
     terminal.say(Text(f"Charged: {say_money(totals['charged']['micro'], totals['charged']['currency'])}", style="bold"))
 
 
-def _what(jobs: _Jobs, line: Line) -> str:
-    return f"{jobs.name(line['cost_object'])}: {line['label']}" + (" (scout)" if line["is_scout"] else "")
+def _what(jobs: _Jobs | None, line: Line) -> str:
+    whose = f"{jobs.name(line['cost_object'])}: " if jobs else ""
+    return f"{whose}{line['label']}" + (" (scout)" if line["is_scout"] else "")
 
 
 def _outcome(line: Line) -> str:

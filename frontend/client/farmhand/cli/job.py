@@ -5,19 +5,19 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from farmhand.answers import Attempt, Job
+from farmhand.answers import Attempt, Job, Movie
 from farmhand.cli.orders import Choices, build_order, with_order
 from farmhand.cli.session import JobId, Json, session
 from farmhand.cli.terminal import Terminal, row, table
 from farmhand.cli.watching import show_failures, show_quotes, styled, watch
-from farmhand.cli.words import plain, say_bytes, say_count, say_moment, say_money, say_seconds, short
+from farmhand.cli.words import plain, say_bytes, say_count, say_moment, say_money, say_rate, say_seconds, short
 from farmhand.errors import FarmError, Refused
 from farmhand.farm import ENDED_ATTEMPT, Farm, task_count
 from farmhand.frames import parse_frames, say_frames
@@ -28,6 +28,9 @@ app = typer.Typer(help="Order work, watch and steer it, fetch what comes out.", 
 
 Watch = Annotated[bool, typer.Option("--watch", help="Then watch it until it ends.")]
 Frames = Annotated[str, typer.Option(help="Only these frames, as in 3,7-9.", show_default=False)]
+
+AS_THE_SCENE_SAYS = frozenset({"", "0", "SCENE", "."})
+MOVIE_PATIENCE = 15  # looks at an ended job's movie that has trouble
 
 
 class NotWaiting(Refused):
@@ -68,7 +71,7 @@ def check(choices: Choices, as_json: Json = False) -> None:
     terminal.say(f"{found['name']}: {say_count(found['tasks'], 'task')}, and it can be rendered.")
     for step in found["steps"]:
         terminal.say(f"  step {step['name']}: {say_count(step['tasks'], 'task')} on {', '.join(step['fleets'])}")
-    for name, value in found["parameters"].items():
+    for name, value in _said(found["parameters"]).items():
         terminal.say(f"  {name:<18} {value}", style="dim")
     for warning in found["warnings"]:
         terminal.warn(warning)
@@ -167,12 +170,17 @@ def status(job: JobId, as_json: Json = False) -> None:
     terminal.say(
         f"  project   {found['project_name']}   priority {found['priority']}   made {say_moment(found['created_at'])}"
     )
-    shown = {name: value for name, value in found["parameters"].items() if value not in {"", "0", "SCENE", "."}}
-    terminal.say(f"  with      {', '.join(f'{name}={value}' for name, value in shown.items())}")
+    said = _said(found["parameters"])
+    terminal.say(f"  with      {', '.join(f'{name}={value}' for name, value in said.items())}")
     terminal.say(f"  cost      {_cost(farm, found)}")
     terminal.say(f"  id        {found['id']}", style="dim")
     if counts.get("failed"):
         show_failures(farm, terminal, found)
+
+
+def _said(parameters: Mapping[str, str]) -> dict[str, str]:
+    """Leave out the parameters that are as the scene says."""
+    return {name: value for name, value in parameters.items() if value not in AS_THE_SCENE_SAYS}
 
 
 def _status(job: Job) -> str:
@@ -434,3 +442,65 @@ def _tell_lacking(terminal: Terminal, job: Job) -> None:
     lacking = task_count(job) - counts["succeeded"]
     if lacking:
         terminal.warn(f"{lacking} of {task_count(job)} tasks have not succeeded, so their files are not here.")
+
+
+@app.command("movie")
+def movie(
+    job: JobId,
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="FILE", help="Where to; the job's name with .mp4 unless said.", show_default=False),
+    ] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until it shows every frame that is coming.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Fetch the movie of a job. It exists from the first frames on; a missing frame holds the one before, marked."""
+    terminal = session.begin(as_json=as_json)
+    farm = session.farm()
+    found = farm.job(session.job(job))
+    target = file or Path(safe_name(re.sub(r"[/\\]", "_", found["name"])) + ".mp4")
+    if wait:
+        _await_movie(farm, terminal, found["id"])
+    with terminal.transfer() as on_progress:
+        made, _ = farm.pull_movie(found["id"], target, on_progress=on_progress)
+    terminal.give({"job": found["id"], "file": str(target), "movie": made})
+    picture = (
+        f"{made['width']}×{made['height']}, {say_count(made['frames'], 'frame')} at {say_rate(made['fps'])} a second"
+    )
+    terminal.say(f"{target}: {picture}, {say_bytes(made['size'])}.")
+    _tell_gaps(terminal, made)
+
+
+def _await_movie(farm: Farm, terminal: Terminal, job: str) -> None:
+    """Wait until a movie shows every frame there is and no more are coming, or there is trouble that stays."""
+    patience = MOVIE_PATIENCE
+    with terminal.waiting() as wait_for:
+        while True:
+            status, found = farm.job(job)["status"], farm.movie(job)
+            is_shown = found["version"] and found["shown"] >= found["present"] - len(found["unreadable"])
+            patience -= bool(found["trouble"])
+            if status != "active" and (is_shown or not found["present"] or patience < 0):
+                return
+            shows = f"The movie shows {found['shown']} of {found['present']} frames that are there"
+            wait_for(found["trouble"] or (farm.why(job)["sentence"] if status == "active" else shows))
+            time.sleep(1)
+
+
+def _tell_gaps(terminal: Terminal, made: Movie) -> None:
+    if made["missing"]:
+        terminal.warn(
+            f"Frames {say_frames(made['missing'])} are missing; the movie holds the frame before and says so."
+        )
+    for one in made["unreadable"]:
+        terminal.warn(f"Frame {one['frame']} is not shown: {one['why']}")
+
+
+@app.command("quality")
+def quality(job: JobId, as_json: Json = False) -> None:
+    """Say what looks wrong with a job's frames: black, broken, transparent, unlike their neighbours."""
+    terminal = session.begin(as_json=as_json)
+    found = session.farm().quality(session.job(job))
+    terminal.give(found)
+    terminal.say(f"{say_count(found['checked'], 'frame')} looked at, {say_count(len(found['findings']), 'finding')}.")
+    for finding in found["findings"]:
+        terminal.say(f"  frame {finding['frame']}: {finding['sentence']}")

@@ -128,7 +128,7 @@ def build_order(farm: Farm, choices: Choices) -> Order:
     order: Order = {
         "project": _project(farm, choices, version),
         "scene_version": version,
-        "name": choices.name,
+        "name": choices.name or _name(farm, version),
         "parameters": parameters,
         "priority": choices.priority,
         "deadline": _deadline(choices.deadline),
@@ -150,6 +150,11 @@ def build_order(farm: Farm, choices: Choices) -> Order:
     else:
         order["renderer"] = choices.renderer
     return order
+
+
+def _name(farm: Farm, version: str | None) -> str:
+    """Name a job after its scene, which says more than the template's name does."""
+    return farm.scene(farm.version(version)["scene"])["name"] if version else ""
 
 
 def _project(farm: Farm, choices: Choices, version: str | None) -> str:

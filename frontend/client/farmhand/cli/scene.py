@@ -128,11 +128,8 @@ def list_scenes(
 
 def _tell_pushed(terminal: Terminal, name: str, pushed: Pushed) -> None:
     version = pushed.version
-    sent = (
-        f"{say_count(pushed.sent_files, 'new content')}, {say_bytes(pushed.sent_bytes)} sent"
-        if pushed.sent_files
-        else "nothing had to be sent"
-    )
+    new = f"{pushed.sent_files:,} of them new to the farm, {say_bytes(pushed.sent_bytes)} sent"
+    sent = new if pushed.sent_files else "the farm had them all, nothing was sent"
     size = f"{say_count(pushed.files, 'file')}, {say_bytes(pushed.bytes)}"
     terminal.say(f"{name} version {version['number']} is on the farm: {size}; {sent}.")
     terminal.say(f"id  {version['id']}", style="dim")

@@ -10,15 +10,15 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from farmhand.answers import Job, Output, Quote
+from farmhand.answers import Attempt, Job, Output, Quote
 from farmhand.cli.session import session
 from farmhand.cli.terminal import Terminal, row, table
-from farmhand.cli.words import plain, say_bytes, say_money, say_seconds, short
+from farmhand.cli.words import amounts, plain, say_bytes, say_count, say_seconds, short
 from farmhand.farm import Farm, News, task_count
 
 ENDED_BADLY = 4
 WAITS_FOR_A_PERSON = 5
-ARRIVED_BEFORE = 3  # more frames than these at the first look are counted, not listed
+MOST_RUNNING = 8  # frames in the making that have a bar of their own
 STYLES = {
     "succeeded": "green",
     "failed": "bold red",
@@ -51,24 +51,26 @@ def styled(status: str) -> Text:
 
 
 def _follow(farm: Farm, terminal: Terminal, job_id: str) -> News:
-    began, first, news = time.monotonic(), True, None
+    began, is_first, news = time.monotonic(), True, None
     with terminal.live() as show:
         for news in farm.watch_job(job_id):
-            _announce(terminal, news.outputs, first=first)
-            show(_foot(news, time.monotonic() - began))
-            if not terminal.err.is_terminal and not news.has_ended:
-                terminal.wait_for(_sentence(news))
+            _announce(terminal, news.outputs, first=is_first)
+            if terminal.err.is_terminal:
+                running = [] if news.has_ended else list(islice(farm.attempts(job_id, status="started"), MOST_RUNNING))
+                show(_foot(news, running, time.monotonic() - began))
+            elif not news.has_ended:
+                terminal.wait_for(plain(news.why["sentence"]))
             if news.is_suspended:
                 break
-            first = False
+            is_first = False
     assert news
     return news
 
 
 def _announce(terminal: Terminal, outputs: Sequence[Output], *, first: bool) -> None:
-    """Name the frames that have arrived; those from before this watch only by their number, if they are many."""
-    if first and len(outputs) > ARRIVED_BEFORE:
-        terminal.tell(f"{len(outputs)} files had arrived before.", style="dim")
+    """Name the frames that have arrived; of those from before this watch only how many."""
+    if first and outputs:
+        terminal.tell(f"{say_count(len(outputs), 'file')} had arrived before.", style="dim")
         return
     for output in outputs:
         frame = f"frame {output['frame']}" if output["frame"] is not None else output["name"]
@@ -76,20 +78,19 @@ def _announce(terminal: Terminal, outputs: Sequence[Output], *, first: bool) -> 
         terminal.tell(Text("✓ ", style="green"), f"{frame:<12} {size}{say_bytes(output['size'])}  {output['name']}")
 
 
-def _foot(news: News, seconds: float) -> list[Table | Text]:
+def _foot(news: News, running: Sequence[Attempt], seconds: float) -> list[Table | Text]:
+    """Show a bar of the job, one of each frame in the making, and the sentence that says what it waits for."""
     counts, total = news.job["tasks"], max(1, task_count(news.job))
-    bar = Table.grid(padding=(0, 1))
-    done = counts["succeeded"]
-    figures = f"{done} of {total}" + (f", {counts['failed']} failed" if counts["failed"] else "")
-    bar.add_row(
-        ProgressBar(total=total, completed=done, width=32), Text(figures), Text(say_seconds(seconds), style="dim")
-    )
-    return [bar, Text(_sentence(news), style="dim")]
-
-
-def _sentence(news: News) -> str:
-    """Say what a job does or waits for. Frames that end one after another would make it a new sentence each time."""
-    return plain(news.why["sentence"])
+    bars = Table.grid(padding=(0, 1))
+    figures = f"{counts['succeeded']} of {total}" + (f", {counts['failed']} failed" if counts["failed"] else "")
+    bars.add_row("", ProgressBar(total=total, completed=counts["succeeded"], width=32), figures, say_seconds(seconds))
+    for attempt in sorted(running, key=lambda attempt: attempt["frame"] or 0):
+        name = "" if attempt["frame"] is None else f"frame {attempt['frame']}"
+        bar = ProgressBar(total=1.0, completed=attempt["progress"], width=32, complete_style="cyan")
+        bars.add_row(
+            Text(name, style="dim"), bar, f"{attempt['progress']:.0%}", say_seconds(attempt["elapsed_ms"] / 1000)
+        )
+    return [bars, Text(plain(news.why["sentence"]), style="dim")]
 
 
 def _conclude(farm: Farm, terminal: Terminal, news: News) -> int:
@@ -138,11 +139,16 @@ def show_quotes(terminal: Terminal, quotes: Sequence[Quote]) -> None:
     if not quotes:
         terminal.say("There is no quote: nothing is left to render, or nothing has been rendered yet.")
         return
-    rows = table("rest of the job", "on", "costs", "likely", "takes", "likely ")
+    rows = table("the rest", "on", "costs", "takes", "judged by")
     for quote in quotes:
-        costs = f"{say_money(quote['p10_micro'], '').strip()} – {say_money(quote['p90_micro'], quote['currency'])}"
+        low, likely, high = amounts(quote["p10_micro"], quote["p50_micro"], quote["p90_micro"])
         takes = f"{say_seconds(quote['p10_s'])} – {say_seconds(quote['p90_s'])}"
-        slots = f"{quote['slots']} × {quote['worker_class']}"
-        likely = (say_money(quote["p50_micro"], quote["currency"]), takes, say_seconds(quote["p50_s"]))
-        row(rows, f"{quote['tasks']} tasks, from {quote['basis']}", slots, costs, *likely)
+        row(
+            rows,
+            say_count(quote["tasks"], "task"),
+            say_count(quote["slots"], f"{quote['worker_class']} slot"),
+            f"{low} – {high} {quote['currency']}, likely {likely}",
+            f"{takes}, likely {say_seconds(quote['p50_s'])}",
+            f"its {quote['basis']}",
+        )
     terminal.show(rows)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from datetime import datetime, timedelta
 from decimal import Decimal, InvalidOperation
+from fractions import Fraction
 
 MICRO = 1_000_000
 
@@ -24,15 +25,13 @@ def _is_harmless(letter: str) -> bool:
 
 def say_money(micro: int, currency: str) -> str:
     """Say an amount: to the cent, and below one unit as far as two digits show."""
-    return f"{amount(micro)} {currency}"
+    return f"{amounts(micro)[0]} {currency}"
 
 
-def amount(micro: int) -> str:
-    value = Decimal(micro) / MICRO
-    if abs(value) >= 1 or not micro:
-        return f"{value:,.2f}"
-    digits = min(6, max(2, 1 - value.adjusted()))
-    return f"{value:.{digits}f}"
+def amounts(*micros: int) -> list[str]:
+    """Write amounts that are read together, all to the same digit."""
+    digits = max(2 if not micro else min(6, max(2, 1 - (Decimal(micro) / MICRO).adjusted())) for micro in micros)
+    return [f"{Decimal(micro) / MICRO:,.{digits}f}" for micro in micros]
 
 
 def exact(micro: int) -> str:
@@ -53,6 +52,11 @@ def parse_money(text: str) -> int:
     if not micro.is_finite() or micro < 0 or micro != micro.to_integral_value():
         raise ValueError(f"{text!r} is no amount such as 12.50")
     return int(micro)
+
+
+def say_rate(fps: str) -> str:
+    """Say frames per second that come as a fraction, such as 24000/1001."""
+    return f"{float(Fraction(fps)):.5g}"
 
 
 def say_seconds(seconds: float) -> str:
