@@ -7,7 +7,6 @@ import dataclasses
 import errno
 import logging
 import os
-import subprocess
 import threading
 import time
 from collections import deque
@@ -17,7 +16,7 @@ from pathlib import Path
 
 from workers import causes
 from workers.attempts import Attempts, Held, Stop
-from workers.cache import Cache, CacheTooSmall, Layout, ManifestRefused, windows_sources
+from workers.cache import Cache, CacheTooSmall, ManifestRefused, windows_sources
 from workers.causes import AttemptFailed, Evidence
 from workers.farm_client import FarmRefuses, TokenRefused
 from workers.finish import Finisher, Stopped, free_mib
@@ -25,8 +24,9 @@ from workers.gpu import Gpu
 from workers.limits import Use
 from workers.protocol import Cause, Outcome, Phase, StepDocument, TaskParameter, encode
 from workers.renderer import Renderer
-from workers.sandbox import LIB, OUT, SCENE, Enclosure, Mount, Plan, SandboxUnusable, SourceNotAllowed, source_mounts
-from workers.session_pipe import COMMAND, Said, SessionPipe
+from workers.rooms import Room, Rooms
+from workers.sandbox import Enclosure, SandboxUnusable, SourceNotAllowed
+from workers.session_pipe import Said, SessionPipe
 from workers.transfer import Abandoned, Inputs, TransferFailed, Transfers
 
 LOG = logging.getLogger("farmhand.slot")
@@ -54,14 +54,15 @@ class Workplace:
 
 @dataclasses.dataclass
 class Entered:
-    """A session that was entered: which step's, in which sandbox, on which scene."""
+    """A session that was entered: which step's, in which room, on which scene."""
 
     step: str
-    pipe: SessionPipe
-    scene: str  # where the scene and the output folder are, as the session knows them
-    folder: str
-    out: Path
+    room: Room
     keep: contextlib.ExitStack
+
+    @property
+    def pipe(self) -> SessionPipe:
+        return self.room.pipe
 
 
 class Slot(threading.Thread):
@@ -77,7 +78,14 @@ class Slot(threading.Thread):
         self._current: Held | None = None
         self._session: Entered | None = None
         self._ending = False
-        self._sessions = 0
+        self._rooms = Rooms(
+            f"slot{index}",
+            place.folder / "slots" / str(index),
+            gpu=gpu,
+            renderer=place.renderer,
+            enclosure=place.enclosure,
+            memory_mib=place.memory_mib,
+        )
         self._render_times: deque[float] = deque(maxlen=20)
 
     # --- from other threads ---
@@ -135,6 +143,8 @@ class Slot(threading.Thread):
 
     def run(self) -> None:
         while not self._ending:
+            if self._session is None and not self._queue:
+                self._get_ready()
             held = self._next()
             if held is not None:
                 self._serve(held)
@@ -142,6 +152,7 @@ class Slot(threading.Thread):
             elif not self._ending:
                 self._leave()
         self._drop()
+        self._rooms.close()
 
     def _next(self) -> Held | None:
         """Wait for an attempt; None when a session waited too long or the slot ends."""
@@ -182,7 +193,7 @@ class Slot(threading.Thread):
         session = self._enter(held, inputs, evidence)
         self._run_task(held, session, inputs.document, evidence)
         held.results.mkdir()
-        _move_all(session.out, held.results)
+        _move_all(session.room.out, held.results)
         return _Rendered(studio=inputs.document.studio, saw_no_space=evidence.saw_no_space)
 
     def _await_inputs(self, held: Held) -> Inputs:
@@ -237,45 +248,24 @@ class Slot(threading.Thread):
         return session
 
     def _open(self, held: Held, inputs: Inputs) -> Entered:
-        self._sessions += 1
-        out = self._place.folder / "slots" / str(self.index) / f"out{self._sessions}"
-        remove_tree(out)
-        out.mkdir(parents=True)
-        keep = contextlib.ExitStack()
-        keep.callback(remove_tree, out)
-        layout = keep.enter_context(self._place.cache.in_use(inputs.layout))
-        try:
-            plan = self._plan(held, layout, out)
-            pipe = SessionPipe(plan, self._place.enclosure)
-        except SandboxUnusable as error:
-            keep.close()
-            raise AttemptFailed(Cause.SANDBOX_FAILED, f"{error} The frame is rendered elsewhere.") from error
-        except SourceNotAllowed as error:
-            keep.close()
-            raise AttemptFailed(Cause.MISSING_ASSET, str(error)) from error
-        except BaseException:
-            keep.close()
-            raise
-        keep.callback(pipe.close)
-        scene, folder = (self._place.enclosure.seen(plan, place) for place in (SCENE, OUT))
-        self._session = Entered(step=inputs.document.step, pipe=pipe, scene=scene, folder=folder, out=out, keep=keep)
+        with contextlib.ExitStack() as keep:
+            layout = keep.enter_context(self._place.cache.in_use(inputs.layout))
+            try:
+                room = self._rooms.open(layout, memory_mib=held.assignment.memory_mib)
+            except SandboxUnusable as error:
+                raise AttemptFailed(Cause.SANDBOX_FAILED, f"{error} The frame is rendered elsewhere.") from error
+            except SourceNotAllowed as error:
+                raise AttemptFailed(Cause.MISSING_ASSET, str(error)) from error
+            keep.callback(room.close)
+            self._session = Entered(step=inputs.document.step, room=room, keep=keep.pop_all())
         return self._session
 
-    def _plan(self, held: Held, layout: Layout, out: Path) -> Plan:
-        mounts = [Mount(layout.files, SCENE), Mount(out, OUT, writable=True), *self._place.renderer.mounts]
-        mounts += [Mount(Path(node), node, device=True) for node in self.gpu.nodes]
-        mounts += source_mounts(layout.sources, [mount.target for mount in mounts])
-        return Plan(
-            name=f"slot{self.index}",
-            command=COMMAND,
-            mounts=mounts,
-            environment={"FARMHAND_DEVICE": self.gpu.device, "PYTHONPATH": LIB},
-            memory_mib=self._memory_limit(held),
-        )
-
-    def _memory_limit(self, held: Held) -> int:
-        limits = [self._place.memory_mib, held.assignment.memory_mib]
-        return min((limit for limit in limits if limit), default=0)
+    def _get_ready(self) -> None:
+        """Keep a room ready for the next session; it is a help, not a need."""
+        try:
+            self._rooms.get_ready()
+        except (SandboxUnusable, OSError) as error:
+            LOG.warning("slot %s has no room ready: %s", self.index, error)
 
     def _leave(self) -> None:
         """Leave the session in order, if it still follows, and give everything back."""
@@ -348,7 +338,7 @@ class Slot(threading.Thread):
         if said.kind == "ended" and said.state == "success" and claimed is None and not is_full:
             return
         if session.pipe.tree.limits.had_oom_kill():
-            limit = self._memory_limit(held)
+            limit = self._rooms.limit(held.assignment.memory_mib)
             raise causes.out_of_memory(limit_mib=limit, peak_mib=min(limit, held.peak_memory_mib) or limit)
         if is_full:  # a renderer says that it finished, then
             raise causes.disk_full(free)
@@ -446,7 +436,7 @@ def _session_order(document: StepDocument, session: Entered) -> dict[str, object
     return {
         "name": document.name,
         "parameters": encode({name: _placed(document, name, session) for name in document.parameters}),
-        "rules": [[source, f"{session.scene}/{path}"] for source, path in windows_sources(document.manifest)],
+        "rules": [[source, f"{session.room.scene_seen}/{path}"] for source, path in windows_sources(document.manifest)],
         "environments": document.environments,
         "script": document.script,
         "extensions": document.extensions,
@@ -457,9 +447,9 @@ def _placed(document: StepDocument, name: str, session: Entered) -> TaskParamete
     """Give a job parameter as the session sees it: paths below the scene and the output folder."""
     parameter = document.parameters[name]
     if name in document.input_paths:
-        root = session.scene
+        root = session.room.scene_seen
     elif name in document.output_paths:
-        root = session.folder
+        root = session.room.out_seen
     else:
         return parameter
     return TaskParameter(type=parameter.type, value=os.path.normpath(f"{root}/{parameter.value}"))
@@ -475,9 +465,3 @@ def _move_all(source: Path, target: Path) -> None:
     """Move whatever an attempt left, by name only: nothing is opened, so nothing can trap us."""
     for entry in list(source.iterdir()):
         entry.rename(target / entry.name)
-
-
-def remove_tree(folder: Path) -> None:
-    """Remove a folder that a scene wrote into, however deep it is nested."""
-    if folder.exists():
-        subprocess.run(["rm", "-rf", "--", str(folder)], check=False, stdin=subprocess.DEVNULL)
