@@ -8,11 +8,14 @@ beside them one Blender start per frame, which is what most farms do. `SECONDS`,
 
 from __future__ import annotations
 
+import math
 import os
 import statistics
 import subprocess
 import tempfile
 import time
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from farmhand.farm import Farm as Client
@@ -26,12 +29,26 @@ COLD_FRAMES = 3
 RENDERER = Path(os.environ.get("FARM_RENDERER_PYTHON") or ROOT / ".venvs/renderer/bin/python")
 ENVIRONMENT = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/tmp"), "PYTHONPATH": str(ROOT)}
 
+
+@dataclass(frozen=True)
+class Quality:
+    """What makes a frame long or short."""
+
+    samples: int
+    percent: int
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        return {"Samples": str(self.samples), "ResolutionPercent": str(self.percent)}
+
+
 BARE = """
 import sys, bpy
-scene_file, out, first, last, samples = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5])
+scene_file, out, first, last, samples, percent = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:7])
 bpy.ops.wm.open_mainfile(filepath=scene_file, load_ui=False, use_scripts=False)
 scene = bpy.context.scene
 scene.cycles.samples = samples
+scene.render.resolution_percentage = percent
 scene.render.use_persistent_data = True
 scene.render.image_settings.file_format = "PNG"
 for frame in range(first, last + 1):
@@ -41,12 +58,12 @@ for frame in range(first, last + 1):
 """
 
 
-def bare(scene: Path, samples: int, *, first: int = 1, last: int = FRAMES) -> float:
+def bare(scene: Path, quality: Quality, *, first: int = 1, last: int = FRAMES) -> float:
     """Render in one bare process; give its seconds, start and scene load included."""
     with tempfile.TemporaryDirectory() as out:
         began = time.perf_counter()
         subprocess.run(
-            [RENDERER, "-c", BARE, scene, out, str(first), str(last), str(samples)],
+            [RENDERER, "-c", BARE, scene, out, *map(str, (first, last, quality.samples, quality.percent))],
             env=ENVIRONMENT, check=True, stdout=subprocess.DEVNULL,
         )  # fmt: skip
         took = time.perf_counter() - began
@@ -54,21 +71,19 @@ def bare(scene: Path, samples: int, *, first: int = 1, last: int = FRAMES) -> fl
     return took
 
 
-def through(farm: Farm, version: str, samples: int) -> float:
-    """Render through the farm; give the seconds from the order to the job's end."""
-    began = time.perf_counter()
+def through(farm: Farm, version: str, quality: Quality) -> float:
+    """Render through the farm; give the seconds from the order to the job's end, by the farm's own clock."""
     order = {
         "project": farm.project,
         "scene_version": version,
         "renderer": "blender",
-        "parameters": {"Frames": f"1-{FRAMES}", "Samples": str(samples), "FileFormat": "PNG"},
+        "parameters": {"Frames": f"1-{FRAMES}", "FileFormat": "PNG", **quality.parameters},
     }
     job = farm.post("/api/v1/jobs", order)["id"]
-    while (status := farm.job(job)["status"]) == "active":
-        time.sleep(0.05)
-    took = time.perf_counter() - began
-    assert status == "succeeded", farm.get(f"/api/v1/jobs/{job}/why")
-    return took
+    while (found := farm.job(job))["status"] == "active":
+        time.sleep(1)  # seldom: asking costs the machine that is measured
+    assert found["status"] == "succeeded", farm.get(f"/api/v1/jobs/{job}/why")
+    return (datetime.fromisoformat(found["ended_at"]) - datetime.fromisoformat(found["created_at"])).total_seconds()
 
 
 def make_scene(folder: Path) -> Path:
@@ -87,14 +102,14 @@ def make_scene(folder: Path) -> Path:
     return next(folder.glob("*.blend"))
 
 
-def samples_for(scene: Path, seconds: float) -> int:
-    """Find how many samples make a frame take about so long, from two bare runs of a few frames."""
-    few, many, frames = 1, 33, 3
-    low, high = bare(scene, few, last=frames) / frames, bare(scene, many, last=frames) / frames
-    start = bare(scene, few, last=1) - low  # process start and load are no frame's
-    per_sample = (high - low) / (many - few)
-    frame_at_one = max(0.0, low - start / frames)
-    return max(1, round(1 + (seconds - frame_at_one) / max(per_sample, 1e-6)))
+def quality_for(scene: Path, seconds: float) -> Quality:
+    """Find the picture size at which a frame takes about so long: its time grows with its pixels."""
+    frames, found = 3, Quality(8, 50)
+    for _ in range(3):
+        few, many = bare(scene, found, last=1), bare(scene, found, last=1 + frames)
+        took = max(0.01, (many - few) / frames)  # process start and load are no frame's
+        found = Quality(8, max(4, min(200, round(found.percent * math.sqrt(seconds / took)))))
+    return found
 
 
 def main() -> None:
@@ -113,9 +128,9 @@ def measure(farm: Farm, scene: Path) -> None:
     with Client(farm.variables["FARM_URL"], farm.token) as client:
         version = client.push_scene(scene.parent, entry=scene.name, project="Demo").version["id"]
         client.wait_for_report(version)
-    through(farm, version, 1)  # the worker is up, the scene on its disk
-    long, short = samples_for(scene, 2.0), samples_for(scene, 0.2)
-    print(f"{FRAMES} frames of {scene.name}, {long} and {short} samples; seconds of wall time")
+    through(farm, version, Quality(1, 10))  # the worker is up, the scene on its disk
+    long, short = quality_for(scene, 2.0), quality_for(scene, 0.2)
+    print(f"{FRAMES} frames of {scene.name} at {long.percent} % and {short.percent} %; seconds of wall time")
     at_two = alternate({"farm": lambda: through(farm, version, long), "bare": lambda: bare(scene, long)}, times=RUNS)
     at_fifth = alternate(
         {"farm": lambda: through(farm, version, short), "bare": lambda: bare(scene, short)}, times=RUNS
@@ -127,7 +142,8 @@ def measure(farm: Farm, scene: Path) -> None:
     print(f"one Blender start per frame of 0.2 s: {cold:.1f}, {cold / statistics.median(at_fifth['bare']):.2f} × bare")
     close(
         "overhead", value, goal=1.05, frames=FRAMES, runs=RUNS, short_ratio=round(value_short, 3), short_goal=1.5,
-        cold_ratio=round(cold / statistics.median(at_fifth["bare"]), 3), two_second_frames={k: spread(v) for k, v in at_two.items()},
+        cold_ratio=round(cold / statistics.median(at_fifth["bare"]), 3),
+        two_second_frames={k: spread(v) for k, v in at_two.items()},
         short_frames={k: spread(v) for k, v in at_fifth.items()},
     )  # fmt: skip
 

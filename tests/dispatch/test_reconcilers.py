@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ from tests.farm import dispatch, open_customer, start_worker, submit
 pytestmark = pytest.mark.django_db
 
 
-def render_scouts(now: datetime, **order: object) -> Job:
+def render_scouts(now: datetime, **order: Any) -> Job:
     """Submit nine frames with scouts, and render these."""
     job = submit(open_customer(), frames="1-9", scouts="auto", now=now, **order)
     worker = start_worker(now=now, slots=3)
