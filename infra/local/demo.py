@@ -8,6 +8,8 @@ engine that this machine can render with) is said before it is done.
 import argparse
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 import time
@@ -58,8 +60,8 @@ class Choices:
     options: list[str] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
 
-    def plus(self, *options: str, because: str) -> "Choices":
-        return Choices(self.frames, [*self.options, *options], [*self.said, because])
+    def plus(self, *options: str, because: str = "") -> "Choices":
+        return Choices(self.frames, [*self.options, *options], [*self.said, *([because] if because else [])])
 
 
 # --- what is decided, from what the farm answers ---------------------------------------------------------------------
@@ -68,15 +70,10 @@ class Choices:
 def choose(report: Mapping[str, Any], *, frames: str, file_format: str, is_sample: bool) -> Choices:
     """Choose frames and format as a person said, or as the scene says within what a demo should take."""
     scene = next((scene for scene in report["scenes"] if scene["active"]), None)
-    if is_sample or not scene:
-        choices = Choices(frames or SAMPLE_FRAMES)
-    else:
-        choices = _choose_for(scene, frames)
+    choices = Choices(frames or SAMPLE_FRAMES) if is_sample or not scene else _choose_for(scene, frames)
     if file_format:
         name = file_format.upper()
-        choices = Choices(
-            choices.frames, [*choices.options, "-p", f"FileFormat={FORMATS.get(name, name)}"], choices.said
-        )
+        return choices.plus("-p", f"FileFormat={FORMATS.get(name, name)}")
     return choices
 
 
@@ -85,43 +82,46 @@ def _choose_for(scene: Mapping[str, Any], frames: str) -> Choices:
     last = max(start, min(end, start + MOST_FRAMES - 1))
     choices = Choices(frames or (str(start) if last == start else f"{start}-{last}"))
     if not frames and last < end:
-        choices = choices.plus(
-            because=f"The scene has frames {start}-{end}; the demo renders {start}-{last} (FRAMES=…)."
-        )
+        why = f"The scene has frames {start}-{end}; the demo renders {start}-{last}, unless told FRAMES=…"
+        choices = choices.plus(because=why)
     if scene["engine"] == "CYCLES" and (scene["samples"] or 0) > MANY_SAMPLES:
         why = f"The scene asks for {scene['samples']} samples; the demo renders with {FEW_SAMPLES}."
         choices = choices.plus("-p", f"Samples={FEW_SAMPLES}", because=why)
     return choices
 
 
-def remedy(code: str, choices: Choices, problem: Mapping[str, Any]) -> Choices | None:
+def reasons(problem: Mapping[str, Any]) -> list[str]:
+    """Name what a refusal is about: its codes, and what the scene's report calls the problems."""
+    errors = [problem, *problem["errors"]]
+    codes = [error["code"] for error in errors] + [str((error.get("params") or {}).get("problem")) for error in errors]
+    return list(dict.fromkeys(code.replace("-", "_") for code in codes))
+
+
+def remedy(reason: str, choices: Choices, detail: str) -> Choices | None:
     """Give the choices that do what a refusal asks for, or nothing where only a person can."""
     cycles = ("-p", "Engine=CYCLES", "-p", f"Samples={FEW_SAMPLES}")
-    with_cycles = f"It is rendered with Cycles at {FEW_SAMPLES} samples instead."
-    match code:
-        case "engine-needs-gpu":
-            return choices.plus(
-                *cycles, because=f"The scene's engine needs a GPU, which this farm lacks. {with_cycles}"
-            )
-        case "unknown-engine":
-            return choices.plus(*cycles, because=f"The scene's engine is none that the farm has. {with_cycles}")
-        case "renderer-newer":
-            return choices.plus("--accept-newer", because=f"{problem['detail']} The demo agrees to the newer one.")
-        case "video-output":
+    so = f"so it is rendered with Cycles at {FEW_SAMPLES} samples."
+    match reason:
+        case "engine_needs_gpu" | "eevee_needs_gpu":
+            return choices.plus(*cycles, because=f"The scene's engine needs a GPU, which this farm lacks, {so}")
+        case "unknown_engine":
+            return choices.plus(*cycles, because=f"The scene's engine is none that the farm has, {so}")
+        case "renderer_newer":
+            return choices.plus("--accept-newer", because=f"{detail} The demo agrees.")
+        case "video_output":
             return choices.plus("-p", "FileFormat=PNG", because="The scene writes a video. The frames are PNG instead.")
     return None
 
 
-def count_frames(text: str) -> int:
-    """Count roughly how many frames a list names; what is no list is the farm's to refuse."""
+def is_few(frames: str) -> bool:
+    """Say whether a list names so few frames that scouts would be most of them; what is no list is not few."""
     count = 0
-    for part in text.split(","):
-        first, dash, last = part.strip().partition("-")
-        if not first.isdecimal() or (dash and not last.partition(":")[0].isdecimal()):
-            return SCOUTED + 1
-        step = int(last.partition(":")[2] or 1) if dash and (last.partition(":")[2] or "1").isdecimal() else 1
-        count += 1 if not dash else (int(last.partition(":")[0]) - int(first)) // max(1, step) + 1
-    return count
+    for part in frames.split(","):
+        if not (match := re.fullmatch(r"\s*(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?\s*", part)):
+            return False
+        first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
+        count += max(0, last - first) // max(1, step) + 1
+    return count <= SCOUTED
 
 
 # --- what is done ----------------------------------------------------------------------------------------------------
@@ -133,13 +133,9 @@ class Stage:
     def __init__(self, folder: Folder, variables: Mapping[str, str], token: str) -> None:
         self.farmhand = Path(sys.executable).with_name("farmhand")
         self.place = folder.path / "demo"
-        # What the demo's `last` means is the demo's own business, and so is its token.
-        own = {
-            "FARMHAND_URL": variables["FARM_URL"],
-            "FARMHAND_TOKEN": token,
-            "XDG_STATE_HOME": str(self.place / "state"),
-        }
-        self.env = os.environ | own
+        # What `last` means here is the demo's own business, and so are its token, its profile and its project.
+        own = {"FARMHAND_URL": variables["FARM_URL"], "FARMHAND_TOKEN": token, "FARMHAND_PROJECT": "Demo"}
+        self.env = os.environ | own | {"FARMHAND_PROFILE": "", "XDG_STATE_HOME": str(self.place / "state")}
         self.number = 0
         self.colours = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
@@ -156,9 +152,10 @@ class Stage:
 
         :raises Stopped: it ended with a code that is not fine
         """
-        typed = " ".join(["farmhand", *(_quoted(str(argument)) for argument in arguments)])
+        shown = [_near(argument) for argument in arguments]
+        typed = shlex.join(["farmhand", *shown])
         print(self._styled(f"$ {typed}", "36"), flush=True)
-        code = subprocess.call([self.farmhand, *arguments], env=self.env)
+        code = subprocess.call([self.farmhand, *shown], env=self.env, cwd=ROOT)
         if code not in fine:
             raise Stopped(command=typed, code=code, advice=advice or "What it said above tells what to do.")
         return code
@@ -174,8 +171,11 @@ class Stage:
         return f"\x1b[{code}m{text}\x1b[0m" if self.colours else text
 
 
-def _quoted(argument: str) -> str:
-    return f"'{argument}'" if " " in argument else argument
+def _near(argument: str | Path) -> str:
+    """Write a path below the checkout as a person who stands there would."""
+    if isinstance(argument, Path) and argument.is_relative_to(ROOT):
+        return str(argument.relative_to(ROOT))
+    return str(argument)
 
 
 def bootstrap(variables: Mapping[str, str]) -> str:
@@ -199,10 +199,10 @@ def make_sample(stage: Stage, variables: Mapping[str, str]) -> Path:
         stage.say("Blender makes the sample scene; this takes a few seconds.")
         folder.mkdir(parents=True, exist_ok=True)
         if blender := variables.get("FARM_BLENDER"):
-            command = [blender, "--background", "--python-exit-code", "1", "--python", SAMPLE]
+            command = [blender, "--background", "--python-exit-code", "1", "--python", str(SAMPLE)]
         else:
-            command = [variables["FARM_RENDERER_PYTHON"], SAMPLE]
-        done = subprocess.run([*command, "--", folder], capture_output=True, text=True, cwd=stage.place)
+            command = [variables["FARM_RENDERER_PYTHON"], str(SAMPLE)]
+        done = subprocess.run([*command, "--", str(folder)], capture_output=True, text=True, cwd=stage.place)
         if done.returncode or not scene.exists():
             raise NoSample(program=command[0], why=(done.stderr or done.stdout).strip()[-2000:])
     return folder
@@ -224,23 +224,23 @@ def agree(stage: Stage, choices: Choices) -> Choices:
 
     :raises CannotBeRendered: it is
     """
+    detail, why = "", []
     for _ in range(5):
         code, answer = stage.ask("job", "check", "last", "--frames", choices.frames, *choices.options)
         if not code:
             return choices
-        problem = answer["error"]
-        codes = [problem["code"], *(error["code"] for error in problem["errors"])]
+        detail, why = answer["error"]["detail"], reasons(answer["error"])
         better = choices
-        for known in dict.fromkeys(codes):
-            better = remedy(known, better, problem) or better
+        for reason in why:
+            better = remedy(reason, better, detail) or better
         if better == choices:
-            raise CannotBeRendered(why=problem["detail"], advice=_advice(codes))
+            break
         choices = better
-    raise CannotBeRendered(why=problem["detail"], advice=_advice(codes))
+    raise CannotBeRendered(why=detail, advice=_advice(why))
 
 
-def _advice(codes: Sequence[str]) -> str:
-    if "missing-files" in codes:
+def _advice(why: Sequence[str]) -> str:
+    if {"missing_files", "outside_files"} & set(why):
         return "Give the folder that holds the scene with all it needs: make demo SCENE=/path/of/the/folder"
     return "Mend the scene, or order it by hand: farmhand job submit --help"
 
@@ -251,7 +251,7 @@ def render(stage: Stage, choices: Choices) -> None:
         stage.say(sentence)
     order = ["job", "submit", "last", "--frames", choices.frames, *choices.options]
     failed = "`farmhand job logs` shows what the renderer said; `make status` shows whether the farm is well."
-    if count_frames(choices.frames) <= SCOUTED:
+    if is_few(choices.frames):
         stage.title("The frames are rendered, one by one")
         stage.run(*order, "--watch", advice=failed)
         return
@@ -265,14 +265,14 @@ def render(stage: Stage, choices: Choices) -> None:
 def fetch(stage: Stage) -> Path:
     """Fetch movie and frames to a folder of the job's own."""
     _, job = stage.ask("job", "status", "last")
-    target = stage.place / job["id"]
+    target = stage.place / str(job["id"])
     target.mkdir(parents=True, exist_ok=True)
     stage.title("A movie is made of them")
     stage.run("job", "movie", "last", target / "movie.mp4", "--wait")
-    stage.title("The frames are fetched, each verified")
-    stage.run("job", "pull", "last", target / "frames")
     stage.title("The statement: each line leads to a frame")
     stage.run("bill", "show", "--job", "last")
+    stage.title("The frames are fetched, each verified")
+    stage.run("job", "pull", "last", target / "frames")
     return target
 
 
@@ -302,7 +302,7 @@ def demo(folder: Folder, *, scene: str, frames: str, file_format: str) -> int:
 
 def _farewell(stage: Stage, url: str, target: Path, seconds: float) -> None:
     stage.title(f"Done in {seconds // 60:.0f} min {seconds % 60:.0f} s; the farm keeps running")
-    stage.say(f"movie and frames  {target}")
+    stage.say(f"movie and frames  {_near(target)}")
     stage.say(f"the farm          {url}  (its API: {url}/api/docs)")
     stage.say("your own scene    make demo SCENE=/path/shot.blend FRAMES=1-24")
     stage.say("stop the farm     make down")

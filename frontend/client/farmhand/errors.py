@@ -12,6 +12,7 @@ class FieldError(TypedDict):
     field: str | None
     code: str
     detail: str
+    params: dict[str, Any]
 
 
 class FarmhandError(Exception):

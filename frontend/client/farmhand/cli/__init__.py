@@ -16,7 +16,7 @@ from rich.text import Text
 
 from farmhand import __version__
 from farmhand.cli import account, bill, job, scene
-from farmhand.cli.session import HINTS, session
+from farmhand.cli.session import hints_for, session
 from farmhand.cli.words import plain
 from farmhand.errors import AnswerLost, FarmError, FarmhandError, Unreachable
 
@@ -88,7 +88,6 @@ def _explain(error: FarmhandError) -> int:
         if len(error.errors) > 1:
             for one in error.errors:
                 terminal.tell(f"  {one['field']}: {one['detail']}")
-        codes = [error.code, *(one["code"] for one in error.errors)]
-        for hint in dict.fromkeys(HINTS[code] for code in codes if code in HINTS):
+        for hint in hints_for(error):
             terminal.err.print(Text.assemble(("→ ", "cyan"), hint), soft_wrap=True)
     return UNREACHABLE if isinstance(error, (Unreachable, AnswerLost)) else REFUSED

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from farmhand.cli.terminal import Terminal
+from farmhand.errors import FarmError
 from farmhand.farm import Farm
 from farmhand.profiles import Profile, is_readable_by_others, read_profile, recall, remember
 
@@ -69,17 +70,26 @@ class Session:
 
 session = Session()
 
-# What the command line can add to a refusal of the farm: its own way to do what the refusal asks for.
+# What the command line can add to a refusal: its own way to do what is asked for. Keys are the farm's codes, and what a
+# scene's report calls its problems.
 HINTS = {
     "authentication-failed": "`farmhand login` takes a new token.",
+    "eevee_needs_gpu": "Add -p Engine=CYCLES; with -p Samples=16 it is quick.",
     "engine-needs-gpu": "Add -p Engine=CYCLES; with -p Samples=16 it is quick.",
-    "missing-files": "Push the whole folder (`farmhand scene push FOLDER --entry FILE`), or add --allow-missing.",
-    "no-camera": "Add -p Camera=NAME or -p Scene=NAME; `farmhand scene report` lists them.",
+    "missing_files": "Push the whole folder (`farmhand scene push FOLDER --entry FILE`), or add --allow-missing.",
+    "no_camera": "Add -p Camera=NAME or -p Scene=NAME; `farmhand scene report` lists them.",
     "not-authenticated": "`farmhand login` takes a token.",
+    "outside_files": "Push the folder above (`farmhand scene push FOLDER --entry FILE`), or add --allow-missing.",
     "renderer-newer": "Add --accept-newer to agree.",
     "report-missing": "`farmhand scene report VERSION --wait` waits for it.",
     "scene-not-inspected": "`farmhand scene report VERSION --wait` waits for the report.",
     "scene-not-whole": "`farmhand scene push` the folder again; what is there already is not sent twice.",
-    "unknown-engine": "Add -p Engine=CYCLES.",
-    "video-output": "Add -p FileFormat=PNG.",
+    "unknown_engine": "Add -p Engine=CYCLES.",
 }
+
+
+def hints_for(error: FarmError) -> list[str]:
+    """Give what the command line can add to a refusal, each once."""
+    said = [error.problem(), *error.errors]
+    keys = [str(key) for one in said for key in (one["code"], (one.get("params") or {}).get("problem"))]
+    return list(dict.fromkeys(HINTS[key] for key in keys if key in HINTS))
