@@ -249,7 +249,8 @@ def _own_step(worker: Worker, step: UUID) -> Step | None:
     """Give a step if the worker has, or had, an attempt of it."""
     if not Attempt.objects.filter(worker=worker, step=step).exists():
         return None
-    return Step.objects.select_related("job").filter(pk=step).first()
+    rows = Step.objects.select_related("job__scene_version").defer("job__template", "job__scene_version__report")
+    return rows.filter(pk=step).first()
 
 
 def step_document(worker: Worker, step_id: UUID) -> protocol.StepDocument:

@@ -96,6 +96,7 @@ def end_attempts(worker: Worker, ends: Sequence[ReportedEnd], wrong: dict[UUID, 
         t.id: t
         for t in Task.objects.select_for_update(no_key=True, of=("self",))
         .select_related("step", "job")
+        .defer("step__document", "job__template")  # whole scripts, of no use here
         .filter(pk__in={a.task_id for a in attempts.values()})
         .order_by("pk")
     }
@@ -359,7 +360,7 @@ def _learn_pace(attempts: Sequence[Attempt]) -> None:
 def unsettled(tasks: Sequence[UUID]) -> list[Attempt]:
     """Give the lost attempts of these tasks that could still come back."""
     rows = Attempt.objects.filter(task__in=tasks, status=AttemptStatus.LOST, is_settled=False)
-    return list(rows.select_related("task__job", "task__step").order_by("pk"))
+    return list(rows.select_related("task__job").defer("task__job__template").order_by("pk"))
 
 
 def settle_lost(rows: Sequence[Attempt], *, now: datetime) -> None:

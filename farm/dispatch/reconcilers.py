@@ -116,7 +116,7 @@ def audit_machines() -> None:
             logger.warning("fleet %s: %s", row.name, refusal)
     with transaction.atomic():
         ended = Attempt.objects.filter(status="lost", is_settled=False).exclude(task__status__in=["ready", "leased"])
-        settle_lost(list(ended.select_related("task__job", "task__step").order_by("pk")), now=now)
+        settle_lost(list(ended.select_related("task__job").defer("task__job__template").order_by("pk")), now=now)
 
 
 def _drained(row: Fleet) -> list[Any]:

@@ -26,7 +26,7 @@ def why(job: Job) -> Explanation:
 
 
 def _situation(job: Job) -> Situation:
-    steps = list(Step.objects.filter(job=job).order_by("index"))
+    steps = list(Step.objects.filter(job=job).defer("document", "outputs").order_by("index"))
     counts = {str(s): sum(getattr(step, str(s)) for step in steps) for s in TaskStatus}
     step = next((s for s in steps if s.ready), None) or next((s for s in steps if s.leased), steps[0])
     able, lacking = fleets_for(Requirements.from_json(step.requirements), purpose=job.purpose)

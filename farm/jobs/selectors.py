@@ -16,7 +16,8 @@ def jobs() -> QuerySet[Job]:
     counted = {f"{s}_tasks": Sum(f"steps__{s}") for s in TaskStatus}
     return (
         Job.objects.filter(purpose=Purpose.RENDER)
-        .select_related("project", "scene_version", "cost_object")
+        .select_related("project", "cost_object")
+        .defer("template")
         .annotate(**counted)
     )
 
@@ -29,7 +30,8 @@ def job(job_id: UUID) -> Job:
     """
     counted = {f"{s}_tasks": Sum(f"steps__{s}") for s in TaskStatus}
     found = (
-        Job.objects.select_related("project", "studio", "scene_version", "cost_object")
+        Job.objects.select_related("project", "studio", "cost_object")
+        .defer("template")
         .annotate(**counted)
         .filter(pk=job_id)
         .first()

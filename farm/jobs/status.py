@@ -115,7 +115,7 @@ def settle_jobs(jobs: Iterable[UUID], *, now: datetime, cancelled: UUID | None =
     """Bring the statuses of these jobs and their steps in line with their counters, and wake what waited for them."""
     waiting = sorted(set(jobs))
     while waiting:
-        rows = list(Job.objects.select_for_update(no_key=True).filter(pk__in=waiting).order_by("pk"))
+        rows = list(Job.objects.select_for_update(no_key=True).defer("template").filter(pk__in=waiting).order_by("pk"))
         waiting = []
         for job in rows:
             waiting += _settle_job(job, now=now, is_cancelled=job.id == cancelled)
@@ -123,7 +123,7 @@ def settle_jobs(jobs: Iterable[UUID], *, now: datetime, cancelled: UUID | None =
 
 def _settle_job(job: Job, *, now: datetime, is_cancelled: bool) -> list[UUID]:
     """Settle one locked job; give the jobs that waited for its end."""
-    steps = list(Step.objects.filter(job=job).order_by("index"))
+    steps = list(Step.objects.filter(job=job).defer("document", "outputs").order_by("index"))
     released = _settle_steps(job, steps, now=now)
     if released:
         ripple(released, now=now)  # settles this job again, with the counters that follow
