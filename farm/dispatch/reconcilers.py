@@ -173,7 +173,7 @@ def _report_of(job: Job) -> dict[str, Any]:
     if output is not None:
         try:
             report = json.loads(store().read(output.key, limit=MAX_REPORT_BYTES))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:  # a worker that ran a stranger's scene wrote it
             return _no_report(f"its report is not readable ({error})")
         return report if isinstance(report, dict) else _no_report("its report is not readable")
     last = Attempt.objects.filter(job=job).order_by("-id").first()

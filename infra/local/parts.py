@@ -94,7 +94,7 @@ def _farm(folder: Folder, env: Mapping[str, str], port: int) -> Sequence[Part]:
     manage: Command = (python, "manage.py")
     celery: Command = (python, "-m", "celery", "-A", "farm")
     granian: Command = (python.with_name("granian"), "--interface", "wsgi", "--host", "127.0.0.1", "--port", str(port))
-    size = ("--workers", "2", "--blocking-threads", "4", "--backlog", "1024")
+    size = ("--workers", "2", "--blocking-threads", "12", "--backlog", "1024")
     worker = ("--loglevel", "INFO", "--concurrency", "2")
     beat = ("--loglevel", "INFO", "--schedule", folder.run / "beat-schedule", "--pidfile", "")
     return [
