@@ -25,6 +25,7 @@ from farm.scenes.models import SceneVersion
 from farm.studios.authentication import caller
 from farm.studios.models import Project
 from farm.studios.roles import Scope
+from farm.studios.selectors import project_of
 from farm.studios.services import audit
 from workers.renderers import load_renderer, renderer_names
 
@@ -203,10 +204,7 @@ class TemplateSerializer(serializers.Serializer[Any]):
 
 def _order(request: Request, view: ApiView) -> tuple[Project, SceneVersion | None, orders.JobOrder]:
     wish = view.parse(request, OrderSerializer)
-    project_id = wish.pop("project")
-    project = Project.objects.select_related("studio").filter(pk=project_id).first()
-    if project is None:
-        raise NotFound(what="project", id=project_id, field="project")
+    project = project_of(wish.pop("project"))
     version_id = wish.pop("scene_version")
     version = SceneVersion.objects.filter(pk=version_id).first() if version_id else None
     if version_id and version is None:

@@ -14,6 +14,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from farm.core.errors import Invalid, Refusal
+from farm.core.names import NameField
 from farm.core.pages import by_choice, by_id, page, page_schema, parse_number, query_of
 from farm.core.storage import MAX_PARTS
 from farm.core.views import ApiView, once
@@ -25,6 +26,7 @@ from farm.scenes.reports import summary_of
 from farm.scenes.services import MAX_DIGESTS_AT_ONCE, MAX_PARTS_AT_ONCE, PartGrant, PartWish
 from farm.studios.authentication import caller
 from farm.studios.roles import Scope
+from farm.studios.selectors import project_of
 from workers.protocol import encode
 
 MAX_PART_PAGE = 1000
@@ -42,12 +44,8 @@ class ReportMissing(Refusal):
 class SceneSerializer(serializers.ModelSerializer[Scene]):
     """A named upload, in versions."""
 
-    def validate_name(self, name: str) -> str:
-        if not name.isprintable():
-            raise serializers.ValidationError(
-                "A name has no control characters; people see it in terminals and tables."
-            )
-        return name
+    name = NameField()
+    project = serializers.UUIDField(source="project_id")
 
     class Meta:
         model = Scene
@@ -268,7 +266,9 @@ class ScenesView(ApiView):
     @once
     def post(self, request: Request) -> Response:
         """Make a scene of a project."""
-        scene = services.create_scene(caller(request), **self.parse(request, SceneSerializer))
+        wish = self.parse(request, SceneSerializer)
+        project = project_of(wish["project_id"])
+        scene = services.create_scene(caller(request), project=project, name=wish["name"])
         return Response(SceneSerializer(scene).data, status=201)
 
 

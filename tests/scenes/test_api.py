@@ -66,7 +66,7 @@ class TestScenes:
     def test_another_studios_project_is_not_there(self, api: Api, stranger: Tenant) -> None:
         answer = api.post("scenes", {"project": str(stranger.project.id), "name": "Mine"})
 
-        assert answer.status_code == 422
+        assert answer.status_code == 404
         assert Scene.objects.filter(project=stranger.project).count() == 1
 
     @pytest.mark.parametrize("name", ["", " ", "\x1b]0;x\x07", "a\nb", "x" * 201, None, 7.5, []])
