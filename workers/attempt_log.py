@@ -23,6 +23,7 @@ class AttemptLog:
 
     def __init__(self) -> None:
         self.chunks_stored = 0
+        self.turn = threading.Lock()  # whoever stores chunks holds it, so that none is counted twice
         self._lock = threading.Lock()
         self._waiting: deque[bytes] = deque()
         self._tail: deque[bytes] = deque()

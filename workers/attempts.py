@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import shutil
@@ -133,7 +134,8 @@ class Attempts:
                 return None
             self._number += 1
             held = Held(assignment, self._folder / str(self._number))
-            held.folder.mkdir()
+            with contextlib.suppress(OSError):  # a full disk shall fail the attempt, not us
+                held.folder.mkdir()
             self._held[held.id] = held
             return held
 

@@ -108,6 +108,10 @@ class Conversation:
                 LOG.error("%s", error)
                 is_over = error.is_final or self._is_forsaken()
                 wait = self._interval_s
+            except Exception:
+                LOG.exception("a round failed; the next one says and hears everything again")
+                is_over = self._is_forsaken()
+                wait = self._interval_s
             if is_over:
                 return
             self._woken.wait(wait)

@@ -156,10 +156,11 @@ class Finisher:
 def send_log(transfers: Transfers, held: Held) -> None:
     """Store the log's waiting chunks; what cannot be stored now stays for the next time."""
     try:
-        while (chunk := held.log.next_chunk()) is not None:
-            parcel = Parcel.of_bytes(UploadKind.LOG, str(held.log.chunks_stored), chunk)
-            transfers.send(held.id, [parcel])
-            held.log.stored()
+        with held.log.turn:
+            while (chunk := held.log.next_chunk()) is not None:
+                parcel = Parcel.of_bytes(UploadKind.LOG, str(held.log.chunks_stored), chunk)
+                transfers.send(held.id, [parcel])
+                held.log.stored()
     except (TransferFailed, FarmRefuses, TokenRefused, Abandoned, OSError) as error:
         LOG.warning("log of attempt %s is not stored: %s", held.id, error)
 

@@ -78,7 +78,7 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     option("--secret-file", required=True, metavar="FILE", help="file with the one-time secret of this machine")
     option("--work", required=True, metavar="DIR", help="folder for cache, scenes and results")
     option("--machine-id", metavar="ID", help="the provider's id of this machine (default: host name)")
-    option("--slots", type=int, metavar="N", help="slots to offer (default: one per GPU, or one)")
+    option("--slots", type=_count, metavar="N", help="slots to offer (default: one per GPU, or one)")
     option("--cache-gib", type=float, default="50", metavar="G", help="limit of the disk cache")
     option("--renderer-python", metavar="P", help="a Python that has bpy")
     option("--blender", metavar="B", help="a Blender binary")
@@ -96,6 +96,12 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         help="run although no sandbox holds: scenes can then read and change everything this user can",
     )
     return parser
+
+
+def _count(text: str) -> int:
+    if (count := int(text)) < 1:
+        raise argparse.ArgumentTypeError("at least one")
+    return count
 
 
 def _read_secret(name: str) -> str:

@@ -170,21 +170,26 @@ class Slot(threading.Thread):
         try:
             rendered = self._render(held)
         except Stopped:
-            self._drop()
+            if held.phase is Phase.RUNNING:
+                self._drop()
             finisher.stopped(held)
         except Abandoned:
             self._drop()
         except AttemptFailed as failure:
-            self._leave()
+            if held.phase is Phase.RUNNING:
+                self._leave()
             finisher.failed(held, failure)
-        except Exception:
+        except Exception as error:
             LOG.exception("slot %s: attempt %s", self.index, held.id)
             self._drop()
-            finisher.failed(
-                held, AttemptFailed(Cause.AGENT_ERROR, "The agent made a mistake; its log has the details.")
-            )
+            finisher.failed(held, self._explain(error))
         else:
             finisher.rendered(held, studio=rendered.studio, saw_no_space=rendered.saw_no_space)
+
+    def _explain(self, error: Exception) -> AttemptFailed:
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            return causes.disk_full(free_mib(self._place.folder))
+        return AttemptFailed(Cause.AGENT_ERROR, causes.MISTAKE)
 
     def _render(self, held: Held) -> _Rendered:
         inputs = self._await_inputs(held)

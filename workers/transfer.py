@@ -91,14 +91,16 @@ class Transfers:
         self._ended = ended
         self._store = httpx.Client(timeout=TIMEOUT, follow_redirects=False, trust_env=False)
         self._steps = ThreadPoolExecutor(max_workers=4, thread_name_prefix="inputs")
-        self._moves = ThreadPoolExecutor(max_workers=8, thread_name_prefix="transfer")
+        self._receives = ThreadPoolExecutor(max_workers=8, thread_name_prefix="receive")
+        self._sends = ThreadPoolExecutor(max_workers=6, thread_name_prefix="send")  # not behind a scene that comes in
         self._inputs: dict[str, Future[Inputs]] = {}
         self._lock = threading.Lock()
         self._arriving: dict[str, threading.Lock] = {}
 
     def close(self) -> None:
         self._steps.shutdown(wait=False, cancel_futures=True)
-        self._moves.shutdown(wait=False, cancel_futures=True)
+        self._receives.shutdown(wait=False, cancel_futures=True)
+        self._sends.shutdown(wait=False, cancel_futures=True)
         self._store.close()
 
     # --- in ---
@@ -126,7 +128,7 @@ class Transfers:
         for at in range(0, len(digests), MAX_GRANTS):
             batch = digests[at : at + MAX_GRANTS]
             grants = self._download_grants(step, batch)
-            jobs = [self._moves.submit(self._fetch_blob, step, d, sizes[d], grants.get(d)) for d in batch]
+            jobs = [self._receives.submit(self._fetch_blob, step, d, sizes[d], grants.get(d)) for d in batch]
             try:
                 for job in jobs:
                     job.result()
@@ -228,7 +230,7 @@ class Transfers:
             if grant is None:
                 raise TransferFailed(parcel.name, "the farm does not grant its upload")
             if not grant.already_there:
-                jobs.append((parcel, self._moves.submit(self._send_parts, parcel, grant, check)))
+                jobs.append((parcel, self._sends.submit(self._send_parts, parcel, grant, check)))
         expired = []
         for parcel, job in jobs:
             try:

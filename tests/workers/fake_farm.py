@@ -55,7 +55,7 @@ class FakeFarm:
     Holds what a farm would: steps, assignments, ends, a store.
 
     Knobs: `state` is the worker state wanted; `before` may answer a call in the farm's stead (path → reply or None);
-    `lose_answers` carries that many sync answers out and then drops the connection; `refuse_ends` answers "refused".
+    `lose_answers` drops that many answers to ends, after they did their work; `refuse_ends` answers "refused".
     """
 
     def __init__(self, folder: Path, broker_url: str, *, interval_s: float = 5.0) -> None:
@@ -263,7 +263,7 @@ class FakeFarm:
                 interval_s=self.interval_s,
             )
             self._changed.notify_all()
-            if self.lose_answers:
+            if answers and self.lose_answers:
                 self.lose_answers -= 1
                 return 0, None
             return 200, encode(answer)
