@@ -130,17 +130,6 @@ class Check(TypedDict):
     warnings: list[str]
 
 
-class Counts(TypedDict):
-    """Tasks by status."""
-
-    pending: int
-    ready: int
-    leased: int
-    succeeded: int
-    failed: int
-    cancelled: int
-
-
 class Job(TypedDict):
     """A job and how far it is."""
 
@@ -158,7 +147,7 @@ class Job(TypedDict):
     approval: str
     priority: int
     deadline: str | None
-    tasks: Counts
+    tasks: dict[str, int]  # by status: pending, ready, leased, succeeded, failed, cancelled
     created_at: str
     ended_at: str | None
 
@@ -223,10 +212,10 @@ class Attempt(TypedDict):
     progress: float
     cause: str
     sentence: str
-    setup_ms: int | None
-    render_ms: int | None
+    setup_ms: int
+    render_ms: int
     elapsed_ms: int
-    peak_memory_mib: int | None
+    peak_memory_mib: int
     device: str
     log_chunks: int
     claimed_at: str
@@ -342,7 +331,7 @@ class Line(TypedDict):
     outcome: str
     cause: str
     reason: str
-    started_at: str
+    started_at: str | None
     ended_at: str
 
 
@@ -363,7 +352,7 @@ class CostObject(TypedDict):
     id: str
     project: str
     name: str
-    artist_id: str | None
+    artist_id: str
     artist_name: str
     sequence: str
     shot: str

@@ -319,7 +319,7 @@ class Farm:
     def retry_tasks(self, job_id: str, which: str, tasks: Sequence[str] = ()) -> int:
         """Render again: `failed`, `missing`, or `list` with task ids; give how many tasks that is."""
         body: dict[str, Any] = {"which": which} | ({"tasks": list(tasks)} if tasks else {})
-        return cast(Moved, self.connection.post(f"/jobs/{job_id}/retry", body))["tasks"]
+        return cast(Moved, self.connection.post(f"/jobs/{job_id}/retry", body, key=new_key()))["tasks"]
 
     def cancel_tasks(self, job_id: str, tasks: Sequence[str]) -> int:
         body = {"tasks": list(tasks)}
@@ -508,7 +508,7 @@ class Farm:
 
 def task_count(job: Job) -> int:
     """Give how many tasks a job has, in whatever state."""
-    return sum(cast(dict[str, int], job["tasks"]).values())
+    return sum(job["tasks"].values())
 
 
 def is_id(text: str) -> bool:

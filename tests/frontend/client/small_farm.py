@@ -68,7 +68,8 @@ class SmallFarm:
         self.lose: set[str] = set()  # digests whose parts vanish once at confirmation
         self.garble: set[str] = set()  # digests that are always said to differ
         self.files: dict[str, bytes] = {}  # to fetch, by name
-        self.answers: dict[str, Any] = {}  # to GET, by path
+        self.answers: dict[str, Any] = {}  # to GET by path, to others by "POST /path"
+        self.bodies: list[tuple[str, Any]] = []  # what came with the requests that those answered
         self.on_part: Callable[[], None] = lambda: None
         self._serial = 0
 
@@ -112,8 +113,9 @@ class SmallFarm:
                 return 200, {"parts": [self._grant(wish) for wish in body["parts"]]}
             case ["POST", "scene-versions", version, "blobs"]:
                 return 200, self._confirm(version, body["digests"])
-        for known in (f"{path}?task={query.get('task')}", path):
-            if method == "GET" and known in self.answers:
+        for known in (f"{path}?task={query.get('task')}", path, f"{method} {path}"):
+            if known in self.answers and (method == "GET" or known.startswith(method)):
+                self.bodies.append((f"{method} {path}", body))
                 return 200, self.answers[known]
         return 404, {"code": "not-found", "detail": f"There is no {path} here.", "errors": [], "params": {}}
 

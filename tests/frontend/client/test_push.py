@@ -103,7 +103,11 @@ class TestPushScene:
         self, farm: Farm, small: SmallFarm, folder: Path, write: Write
     ) -> None:
         together = threading.Barrier(FILES_UNDER_WAY)
-        small.on_part = lambda: None if together.wait(10) else None
+
+        def meet() -> None:
+            together.wait(10)
+
+        small.on_part = meet
         for number in range(FILES_UNDER_WAY):
             write(f"{number}.png", str(number).encode())
 

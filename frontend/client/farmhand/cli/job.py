@@ -165,7 +165,7 @@ def status(job: JobId, as_json: Json = False) -> None:
         return
     terminal.say(styled(_status(found)), f"  {found['name']}")
     terminal.say(f"  {why['sentence']}")
-    counts = {name: count for name, count in found["tasks"].items() if isinstance(count, int) and count}
+    counts = {name: count for name, count in found["tasks"].items() if count}
     terminal.say(f"  tasks     {', '.join(f'{count} {name}' for name, count in counts.items())}")
     terminal.say(
         f"  project   {found['project_name']}   priority {found['priority']}   made {say_moment(found['created_at'])}"

@@ -52,6 +52,7 @@ class Session:
     def close(self) -> None:
         if self._farm is not None:
             self._farm.close()
+        self._farm = None
 
     # --- ids
 
