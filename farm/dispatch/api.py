@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from django.conf import settings
-from django.db import transaction
+from django.db import DataError, transaction
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import path
 from django.utils import timezone
@@ -56,10 +56,16 @@ def _door(view: Callable[..., Any]) -> View:
         try:
             return JsonResponse(protocol.encode(view(request, *args, **kwargs)))
         except Refusal as refusal:
-            body = problem(refusal.status, refusal.code, refusal.sentence, params={}, errors=[])
-            return HttpResponse(json.dumps(body), status=refusal.status, content_type=CONTENT_TYPE)
+            return _refused(refusal)
+        except DataError as error:  # a number or text that no column takes
+            return _refused(MalformedMessage(why=str(error).splitlines()[0]))
 
     return wrapped
+
+
+def _refused(refusal: Refusal) -> HttpResponse:
+    body = problem(refusal.status, refusal.code, refusal.sentence, params={}, errors=[])
+    return HttpResponse(json.dumps(body), status=refusal.status, content_type=CONTENT_TYPE)
 
 
 def _message(request: HttpRequest, kind: type[M]) -> M:

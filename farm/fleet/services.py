@@ -25,6 +25,8 @@ from workers import protocol
 
 logger = logging.getLogger(__name__)
 
+MAX_SLOTS = 64
+
 
 class UnknownSecret(Refusal):
     """This boot secret is unknown or was used before. A machine registers once in its life; start a new one."""
@@ -41,7 +43,7 @@ class ProtocolTooOld(Refusal):
 
 
 class NoSlots(Refusal):
-    """A worker needs at least one slot, with indexes from 0 upwards; this one said {slots}."""
+    """A worker needs 1 to 64 slots, with indexes from 0 upwards; this one said {slots}."""
 
     code = "no-slots"
     status = 422
@@ -128,8 +130,8 @@ def register(request: protocol.RegisterRequest, *, now: datetime) -> Registratio
     """
     if request.protocol not in {protocol.PROTOCOL, protocol.PROTOCOL - 1}:
         raise ProtocolTooOld(spoken=request.protocol, known=protocol.PROTOCOL)
-    if not request.slots or [s.index for s in request.slots] != list(range(len(request.slots))):
-        raise NoSlots(slots=[s.index for s in request.slots])
+    if not 1 <= len(request.slots) <= MAX_SLOTS or [s.index for s in request.slots] != list(range(len(request.slots))):
+        raise NoSlots(slots=[s.index for s in request.slots][:MAX_SLOTS])
     token = secrets.token_urlsafe(32)
     with transaction.atomic():
         worker = (
