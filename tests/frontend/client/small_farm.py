@@ -71,6 +71,7 @@ class SmallFarm:
         self.answers: dict[str, Any] = {}  # to GET by path, to others by "POST /path"
         self.bodies: list[tuple[str, Any]] = []  # what came with the requests that those answered
         self.on_part: Callable[[], None] = lambda: None
+        self.logs: dict[str, list[str]] = {}  # chunks, by attempt
         self._serial = 0
 
     def fail(self, method: str, path: str, **how: Any) -> None:
@@ -248,6 +249,10 @@ class Handler(BaseHTTPRequestHandler):
                 return self._give(url)
             status, answer = farm.take(url, content)
             return status, {}, json.dumps(answer).encode()
+        if parts.path.endswith("/log"):
+            chunks = farm.logs[parts.path.split("/")[-2]]
+            since = int(parse_qs(parts.query)["since"][0])
+            return 200, {"Farm-Log-Next": str(len(chunks))}, "".join(chunks[since:]).encode()
         if self.headers.get("Authorization") != f"Bearer {TOKEN}":
             return 401, {}, b'{"code": "authentication-failed", "detail": "Unknown token."}'
         if key := self.headers.get("Idempotency-Key"):

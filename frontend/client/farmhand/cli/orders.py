@@ -119,21 +119,33 @@ def build_order(farm: Farm, choices: Choices) -> Order:
 
     :raises typer.BadParameter: an option makes no sense
     """
+    said = _said(choices)
+    if choices.template:
+        said["template"] = _template(choices.template)
+    else:
+        said["renderer"] = choices.renderer
     version = session.version(choices.version) if choices.version else None
+    about: Order = {
+        "project": _project(farm, choices, version),
+        "scene_version": version,
+        "name": choices.name or _name(farm, version),
+        "after": [farm.find_job(wanted) for wanted in choices.after or ()],
+    }
+    return {**said, **about}
+
+
+def _said(choices: Choices) -> Order:
+    """Give the part of an order that needs no farm to be understood, so that a slip is told at once."""
     parameters = _pairs(choices.parameters, "-p")
     if choices.frames:
         if "Frames" in parameters:
             raise typer.BadParameter("say it once: either --frames or -p Frames=…", param_hint="--frames")
         parameters["Frames"] = choices.frames
-    order: Order = {
-        "project": _project(farm, choices, version),
-        "scene_version": version,
-        "name": choices.name or _name(farm, version),
+    return {
         "parameters": parameters,
         "priority": choices.priority,
         "deadline": _deadline(choices.deadline),
         "budget_micro": _budget(choices.budget),
-        "after": [farm.find_job(wanted) for wanted in choices.after or ()],
         "sequence": choices.sequence,
         "shot": choices.shot,
         "tags": _pairs(choices.tags, "--tag"),
@@ -145,11 +157,6 @@ def build_order(farm: Farm, choices: Choices) -> Order:
         "suspended": choices.suspended,
         "timeout_s": choices.timeout,
     }
-    if choices.template:
-        order["template"] = _template(choices.template)
-    else:
-        order["renderer"] = choices.renderer
-    return order
 
 
 def _name(farm: Farm, version: str | None) -> str:
