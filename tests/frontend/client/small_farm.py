@@ -249,7 +249,7 @@ class Handler(BaseHTTPRequestHandler):
                 return self._give(url)
             status, answer = farm.take(url, content)
             return status, {}, json.dumps(answer).encode()
-        if parts.path.endswith("/log"):
+        if parts.path.endswith("/log") and parts.path.split("/")[-2] in farm.logs:
             chunks = farm.logs[parts.path.split("/")[-2]]
             since = int(parse_qs(parts.query)["since"][0])
             return 200, {"Farm-Log-Next": str(len(chunks))}, "".join(chunks[since:]).encode()
