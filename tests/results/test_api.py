@@ -16,7 +16,7 @@ from farm.studios.services import issue_token
 from tests.farm import open_customer
 from tests.results.film import Film, jpeg, picture
 
-pytestmark = [pytest.mark.django_db, pytest.mark.urls("tests.results.urls")]
+pytestmark = pytest.mark.django_db
 
 
 def ask(film: Film, what: str, *, scopes: tuple[str, ...] = ("jobs:read",), customer: Any = None) -> tuple[int, Any]:

@@ -289,7 +289,6 @@ class TestSizes:
 
 
 class TestARate:
-    @pytest.mark.usefixtures("short_segments")
     def test_is_the_scenes_and_stays_an_exact_fraction(self, now: datetime) -> None:
         made = film("1-50", now)
         made.report({"scenes": [{"name": "Scene", "active": True, "fps": [24000, 1001]}]})
