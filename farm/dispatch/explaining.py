@@ -82,7 +82,7 @@ def _reason(now: Situation) -> tuple[str, dict[str, Any]]:
         return "paused", {"what": now.paused}
     if not now.fleets:
         return "no-fleet", {
-            "lacking": "; ".join(f"{f} lacks {what}" for f, what in now.lacking.items()) or "there is none"
+            "lacking": "; ".join(f"{f} {what}" for f, what in now.lacking.items()) or "there is none"
         }
     if now.unrated:
         return "no-rate", {"classes": ", ".join(now.unrated), "currency": now.currency}

@@ -14,7 +14,7 @@ from farm.dispatch.predicting import predict
 from farm.dispatch.quotes import rates_of_job
 from farm.fleet.models import Fleet, FleetDecision, Worker
 from farm.fleet.moves import PRESENT_WORKERS, STARTING_WORKERS
-from farm.fleet.requirements import Requirements
+from farm.fleet.requirements import Requirements, lack_in_words
 from farm.fleet.selectors import fleets_for
 from farm.jobs.models import Job, JobAfter, Step
 from farm.jobs.moves import JobStatus, TaskStatus
@@ -48,7 +48,7 @@ def _situation(job: Job) -> Situation:
         running_slots=running,
         eta_s=_eta_s(steps, running),
         fleets=[f.name for f in fleets],
-        lacking={name: f"{lack} {value}" for name, (lack, value) in lacking.items()},
+        lacking={name: lack_in_words(*lack) for name, lack in lacking.items()},
         paused=_paused(job, fleets),
         unrated=_unrated(job, [o.worker_class for o in able]) if counts["ready"] else [],
         budget_missing_micro=_missing(job, [o.worker_class for o in able]) if counts["ready"] else None,

@@ -95,6 +95,25 @@ def shortfall(needed: Requirements, has: Capabilities) -> tuple[str, Any] | None
     return None
 
 
+_LACKS = {
+    "purpose": "does not take work of this kind ({needed})",
+    "worker.vcpu": "has fewer than {needed:g} cores a slot",
+    "worker.memory": "has less than {needed:,.0f} MiB of memory a slot",
+    "worker.gpu": "has no GPU",
+    "worker.gpu.memory": "has less than {needed:,.0f} MiB of GPU memory",
+    "worker.disk.scratch": "has less than {needed:,.0f} GiB of disk",
+    "farmhand:fleet": "is not the fleet asked for",
+}
+
+
+def lack_in_words(name: str, needed: Any) -> str:
+    """Say what a fleet lacks, as `shortfall` gives it."""
+    if words := _LACKS.get(name):
+        return words.format(needed=needed)
+    values = " or ".join(str(value) for value in needed)
+    return f"has no {name.removeprefix('farmhand:')} {values}"
+
+
 def capabilities_of(
     *,
     cores: int,

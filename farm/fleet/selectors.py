@@ -10,7 +10,7 @@ from uuid import UUID
 from farm.fleet.models import Fleet, Worker
 from farm.fleet.moves import WorkerStatus
 from farm.fleet.providers import provider
-from farm.fleet.requirements import Capabilities, Requirements, capabilities_of, minor, shortfall, version_key
+from farm.fleet.requirements import Capabilities, Requirements, capabilities_of, shortfall
 
 
 @dataclass(frozen=True)
@@ -60,23 +60,27 @@ def _promised(fleet: Fleet) -> dict[str, Any]:
     }
 
 
-def fleets_for(requirements: Requirements, *, purpose: str) -> tuple[list[Offer], dict[str, tuple[str, Any]]]:
-    """Give the fleets that could run a step, and for each other one what it lacks."""
-    able, lacking = [], {}
-    for offer in offers():
-        if purpose not in offer.purposes:
-            lacking[offer.fleet] = ("purpose", purpose)
-        elif lack := shortfall(requirements, offer.capabilities):
+Lack = tuple[str, Any]
+
+
+def able_among(
+    offered: Sequence[Offer], requirements: Requirements, *, purpose: str
+) -> tuple[list[Offer], dict[str, Lack]]:
+    """Give the offers that could run a step, and for each other fleet what it lacks."""
+    able: list[Offer] = []
+    lacking: dict[str, Lack] = {}
+    for offer in offered:
+        lack = ("purpose", purpose) if purpose not in offer.purposes else shortfall(requirements, offer.capabilities)
+        if lack:
             lacking[offer.fleet] = lack
         else:
             able.append(offer)
     return able, lacking
 
 
-def offered_versions(software: str) -> list[str]:
-    """Give the major.minor versions of a renderer that the fleets offer, oldest first."""
-    found = {minor(v) for fleet in Fleet.objects.all() for v in fleet.software.get(software, [])}
-    return sorted(found, key=version_key)
+def fleets_for(requirements: Requirements, *, purpose: str) -> tuple[list[Offer], dict[str, Lack]]:
+    """Give the fleets that could run a step, and for each other one what it lacks."""
+    return able_among(offers(), requirements, purpose=purpose)
 
 
 def ready_workers(fleet: UUID | None = None) -> list[Worker]:

@@ -16,6 +16,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from farm.core.errors import NotFound
+from farm.core.names import NameField
 from farm.core.pages import by_choice, by_id, by_number, page, page_schema
 from farm.core.views import ApiView, once
 from farm.jobs import expansion, orders, selectors, services
@@ -30,6 +31,8 @@ from farm.studios.services import audit
 from workers.renderers import load_renderer, renderer_names
 
 MAX_TEMPLATE_CHARS = 1_000_000
+MAX_TAGS = 50
+MAX_TAG_NAME = 100
 
 
 class OrderSerializer(serializers.Serializer[Any]):
@@ -37,7 +40,7 @@ class OrderSerializer(serializers.Serializer[Any]):
 
     project = serializers.UUIDField()
     scene_version = serializers.UUIDField(required=False, allow_null=True, default=None)
-    name = serializers.CharField(required=False, allow_blank=True, default="", max_length=200)
+    name = NameField(required=False, allow_blank=True, default="")
     renderer = serializers.CharField(required=False, allow_blank=True, default="", max_length=64)
     template = serializers.CharField(
         required=False, allow_blank=True, default="", max_length=MAX_TEMPLATE_CHARS, trim_whitespace=False
@@ -49,8 +52,8 @@ class OrderSerializer(serializers.Serializer[Any]):
     deadline = serializers.DateTimeField(required=False, allow_null=True, default=None)
     budget_micro = serializers.IntegerField(min_value=0, max_value=2**53, required=False, allow_null=True, default=None)
     after = serializers.ListField(child=serializers.UUIDField(), max_length=100, required=False, default=list)
-    sequence = serializers.CharField(max_length=200, required=False, allow_blank=True, default="")
-    shot = serializers.CharField(max_length=200, required=False, allow_blank=True, default="")
+    sequence = NameField(required=False, allow_blank=True, default="")
+    shot = NameField(required=False, allow_blank=True, default="")
     tags = serializers.DictField(child=serializers.CharField(max_length=200), required=False, default=dict)
     scouts = serializers.CharField(
         required=False, default="none", max_length=1000, help_text="none, auto, or frames such as 1,12,24"
@@ -67,8 +70,17 @@ class OrderSerializer(serializers.Serializer[Any]):
     )
     no_progress_s = serializers.IntegerField(min_value=10, max_value=86400, required=False, default=1800)
 
+    def validate_tags(self, tags: dict[str, str]) -> dict[str, str]:
+        if len(tags) > MAX_TAGS or any(len(name) > MAX_TAG_NAME for name in tags):
+            raise serializers.ValidationError(
+                f"At most {MAX_TAGS} tags, with names of at most {MAX_TAG_NAME} characters."
+            )
+        return tags
+
 
 class CheckedStepSerializer(serializers.Serializer[Any]):
+    """A step that the order would have, and the fleets that could run it."""
+
     name = serializers.CharField()
     tasks = serializers.IntegerField()
     fleets = serializers.ListField(child=serializers.CharField())
@@ -133,6 +145,8 @@ class JobSerializer(serializers.ModelSerializer[Job]):
 
 
 class PrioritySerializer(serializers.Serializer[Any]):
+    """0 to 100, higher first."""
+
     priority = serializers.IntegerField(min_value=0, max_value=100)
 
 
@@ -144,6 +158,8 @@ class SelectionSerializer(serializers.Serializer[Any]):
 
 
 class TaskListSerializer(serializers.Serializer[Any]):
+    """Chosen tasks of a job."""
+
     tasks = serializers.ListField(child=serializers.UUIDField(), min_length=1, max_length=10_000)
 
 

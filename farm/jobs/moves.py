@@ -18,9 +18,21 @@ class TaskStatus(StrEnum):
 
 TASK_MOVES: Moves[TaskStatus] = {
     TaskStatus.PENDING: {TaskStatus.READY, TaskStatus.CANCELLED},
-    # succeeded: a late end that nobody overtook
-    TaskStatus.READY: {TaskStatus.LEASED, TaskStatus.SUCCEEDED, TaskStatus.FAILED, TaskStatus.CANCELLED},
-    TaskStatus.LEASED: {TaskStatus.SUCCEEDED, TaskStatus.READY, TaskStatus.FAILED, TaskStatus.CANCELLED},
+    # succeeded, failed: a late end that nobody overtook; pending: what it depends on is done again
+    TaskStatus.READY: {
+        TaskStatus.LEASED,
+        TaskStatus.SUCCEEDED,
+        TaskStatus.FAILED,
+        TaskStatus.CANCELLED,
+        TaskStatus.PENDING,
+    },
+    TaskStatus.LEASED: {
+        TaskStatus.SUCCEEDED,
+        TaskStatus.READY,
+        TaskStatus.FAILED,
+        TaskStatus.CANCELLED,
+        TaskStatus.PENDING,
+    },
     TaskStatus.SUCCEEDED: {TaskStatus.READY, TaskStatus.PENDING},  # rendered again on request
     TaskStatus.FAILED: {TaskStatus.READY, TaskStatus.PENDING, TaskStatus.CANCELLED},
     TaskStatus.CANCELLED: {TaskStatus.READY, TaskStatus.PENDING},

@@ -9,14 +9,24 @@ from typing import Any
 from uuid import UUID
 
 from farm.core.errors import Refusal, raise_all
-from farm.fleet import selectors as fleet
-from farm.fleet.requirements import Requirements, minor, parse_host_requirements, version_key
+from farm.fleet.requirements import (
+    Requirements,
+    lack_in_words,
+    minor,
+    parse_host_requirements,
+    version_key,
+)
+from farm.fleet.selectors import Offer, able_among, offers
 from farm.jobs.expansion import ExpandedStep, Expansion, expand
 from farm.jobs.moves import Purpose
 from farm.jobs.outputs import inspection_rule, render_rule
 from farm.jobs.ripples import halving_ranks
-from farm.scenes.models import SceneVersion
+from farm.scenes.defaults import SceneDefaults, defaults_of
+from farm.scenes.models import ManifestEntry, SceneVersion
 from workers.renderers import Renderer, load_renderer, renderer_names
+
+MAX_FRAME = 2**31 - 1
+MAX_RENDERER_FRAME = 1_048_574  # Blender's own; beyond it renders another frame than it was asked for
 
 
 class UnknownRenderer(Refusal):
@@ -34,9 +44,16 @@ class TemplateNeeded(Refusal):
 
 
 class SceneNeeded(Refusal):
-    """This template opens a scene, but the order names no scene version. Upload the scene first."""
+    """This template opens a file, but the order names no scene version. Upload the scene first."""
 
     code = "scene-needed"
+    status = 422
+
+
+class NoSuchFile(Refusal):
+    """The scene version has no file {value!r}, which the parameter {name} names. Its paths are written as uploaded."""
+
+    code = "no-such-file"
     status = 422
 
 
@@ -84,16 +101,37 @@ class EngineNeedsGpu(Refusal):
     status = 422
 
 
-class RendererTooNew(Refusal):
-    """The scene was saved by {renderer} {saved}; the farm offers {offered}. A newer one may change the picture: agree to it (accept_newer_renderer) or re-save the scene."""  # noqa: E501
+class NewerRenderer(Refusal):
+    """The scene was saved by {renderer} {saved}; the farm offers {offered}. A newer one may change the picture: agree to it (accept_newer_renderer), or save the scene in it."""  # noqa: E501
 
     code = "renderer-newer"
 
 
-class RendererTooOld(Refusal):
-    """The scene was saved by {renderer} {saved}, newer than any the farm offers ({offered}). Save it in an older version's format."""  # noqa: E501
+class NoRendererNewEnough(Refusal):
+    """The scene was saved by {renderer} {saved}, newer than any the farm offers ({offered}). Save it for one of these."""  # noqa: E501
 
     code = "renderer-too-old"
+
+
+class OlderRenderer(Refusal):
+    """The scene was saved by {renderer} {saved}; {wanted} is older and may not read all of it. Choose {saved} or newer."""  # noqa: E501
+
+    code = "renderer-older"
+    status = 422
+
+
+class RendererNotOffered(Refusal):
+    """The farm offers no {renderer} {wanted}. It offers: {offered}."""
+
+    code = "renderer-not-offered"
+    status = 422
+
+
+class UnknownFleet(Refusal):
+    """The farm has no fleet {name!r}. It has: {known}."""
+
+    code = "unknown-fleet"
+    status = 422
 
 
 class NoFleet(Refusal):
@@ -102,10 +140,24 @@ class NoFleet(Refusal):
     code = "no-fleet"
 
 
+class FrameTooFar(Refusal):
+    """The frame {frame} is too far from 0: frames go from -{limit:,} to {limit:,} here."""
+
+    code = "frame-too-far"
+    status = 422
+
+
 class UnknownFrame(Refusal):
-    """The scout frame {frame} is not among the job's frames."""
+    """The scout frame {frame!r} is not among the job's frames."""
 
     code = "unknown-frame"
+    status = 422
+
+
+class NoScouts(Refusal):
+    """This job has no frames to send ahead. Leave scouts out, or give its template an INT task parameter called Frame."""  # noqa: E501
+
+    code = "no-scouts"
     status = 422
 
 
@@ -168,24 +220,21 @@ def plan(order: JobOrder, *, version: SceneVersion | None, purpose: Purpose = Pu
     if bool(order.renderer) == bool(order.template):
         raise TemplateNeeded(field="renderer")
     renderer = _renderer(order.renderer) if order.renderer else None
-    template = order.template
-    if renderer:
-        template = renderer.inspect_template if purpose is Purpose.INSPECTION else renderer.template
-    values = dict(order.parameters)
-    warnings: list[str] = []
     if version is not None:
         _require_whole(version)
-    if renderer:
-        if version is None:
-            raise SceneNeeded(field="scene_version")
-        values.setdefault("SceneFile", version.entry)
-        if purpose is Purpose.RENDER:
-            values, warnings = _fill(order, values, version.report)
-    expansion = expand(template, values)
-    software = _software(order, renderer, version, purpose)
-    rule = _output_rule(renderer, expansion, version, purpose)
-    steps = [_plan_step(order, step, rule, software, purpose) for step in expansion.steps]
-    return Plan(template, expansion, steps, warnings)
+    elif renderer is not None:
+        raise SceneNeeded(field="scene_version")
+    offered = offers()
+    if order.fleet and order.fleet not in {offer.fleet for offer in offered}:
+        raise UnknownFleet(name=order.fleet, known=", ".join(o.fleet for o in offered) or "none", field="fleet")
+    filled = _fill(order, renderer, version, purpose, offered)
+    expansion = expand(filled.template, filled.values)
+    _check_files(expansion, version)
+    software = _software(order, renderer, version, purpose, offered)
+    rule = _output_rule(renderer, expansion, filled.scene, purpose)
+    steps = [_plan_step(order, step, rule, software, purpose, offered) for step in expansion.steps]
+    _check_scouts(order, steps)
+    return Plan(filled.template, expansion, steps, filled.warnings)
 
 
 def _renderer(name: str) -> Renderer:
@@ -199,6 +248,19 @@ def _require_whole(version: SceneVersion) -> None:
         raise SceneNotWhole(field="scene_version")
     if version.status == "refused":
         raise SceneRefused(why=version.refusal or "see its report", field="scene_version")
+
+
+# --- what the scene says
+
+
+@dataclass(frozen=True)
+class _Filled:
+    """A template and its values, what the scene leaves to be known, and what a person should know."""
+
+    template: str
+    values: dict[str, str]
+    scene: SceneDefaults | None = None
+    warnings: list[str] = field(default_factory=list)
 
 
 # Which parameter answers a problem of the report: given, the problem is none any more.
@@ -218,52 +280,65 @@ AS_SCENE = frozenset({"", "SCENE"})
 
 
 def _fill(
-    order: JobOrder, values: dict[str, str], report: Mapping[str, Any] | None
-) -> tuple[dict[str, str], list[str]]:
-    """Fill in from the scene's report what the order leaves open, check it against the scene; give warnings too."""
-    if report is None:
+    order: JobOrder,
+    renderer: Renderer | None,
+    version: SceneVersion | None,
+    purpose: Purpose,
+    offered: Sequence[Offer],
+) -> _Filled:
+    """Fill in from the scene what the order leaves open, and check the rest against it."""
+    values = dict(order.parameters)
+    if renderer is None or version is None:
+        return _Filled(order.template, values)
+    values.setdefault("SceneFile", version.entry)
+    if purpose is Purpose.INSPECTION:
+        return _Filled(renderer.inspect_template, values)
+    if order.allow_missing_files:
+        values["MissingAssets"] = "ALLOW"
+    if version.report is None:
         for name in ("Frames", "FileFormat"):
             if values.get(name, "") in AS_SCENE:
                 raise SceneNotInspected(name=name, field=f"parameters.{name}")
-        return values, []
-    scene = scene_of(report, values.get("Scene", ""))
-    if scene is None:
-        known = ", ".join(s["name"] for s in report["scenes"])
-        raise UnknownChoice(what="scene", value=values.get("Scene", ""), known=known, field="parameters.Scene")
-    open_problems = [p for p in report["problems"] if _is_open(p, order, values, scene)]
-    refused = [p for p in open_problems if p["severity"] == "error" or _is_refused(p, order)]
-    raise_all(
-        [
-            *_check_choices(values, scene),
-            *_check_engine(order, values),
-            *(SceneProblem(p, _field_of(p["code"])) for p in refused),
-        ]
-    )
-    frames = scene["frames"]
-    values.setdefault("Frames", _range(frames["start"], frames["end"], frames["step"]))
-    if order.allow_missing_files:
-        values["MissingAssets"] = "ALLOW"
-    return values, [p["sentence"] for p in open_problems if p not in refused]
+        return _Filled(renderer.template, values)
+    scene = defaults_of(version.report, values)
+    warnings = _check_against(scene, version.report, order, values, has_gpu=_has_gpu(order, offered))
+    return _Filled(renderer.template, scene.parameters() | values, scene, warnings)
 
 
-def scene_of(report: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
-    """Give a scene of a report by its name, or the one that opens."""
-    return next((s for s in report["scenes"] if (s["name"] == name if name else s["active"])), None)
+def _check_against(
+    scene: SceneDefaults,
+    report: Mapping[str, Any],
+    order: JobOrder,
+    values: Mapping[str, str],
+    *,
+    has_gpu: bool,
+) -> list[str]:
+    """Check an order against its scene; give what is only a warning."""
+    wanted = values.get("Scene", "")
+    if wanted not in {"", *scene.scenes}:
+        known = ", ".join(scene.scenes)
+        raise UnknownChoice(what="scene", value=wanted, known=known, field="parameters.Scene")
+    found = [p for p in report["problems"] if _is_open(p, order, values, scene)]
+    refused = [p for p in found if p["severity"] == "error" or _is_refused(p, has_gpu=has_gpu)]
+    choices = _check_choices(values, scene)
+    if values.get("Engine") in _NEEDS_GPU and not has_gpu:
+        choices.append(EngineNeedsGpu(engine=values["Engine"], field="parameters.Engine"))
+    raise_all([*choices, *(SceneProblem(p, _field_of(p["code"])) for p in refused)])
+    return [p["sentence"] for p in found]
 
 
-def _is_open(problem: Mapping[str, Any], order: JobOrder, values: Mapping[str, str], scene: Mapping[str, Any]) -> bool:
+def _is_open(problem: Mapping[str, Any], order: JobOrder, values: Mapping[str, str], scene: SceneDefaults) -> bool:
     """Say whether a problem is one of the scene to be rendered, and the order does not answer it."""
-    about = problem["params"].get("scene")
-    if about is not None and about != scene["name"]:
+    if problem["params"].get("scene", scene.scene) != scene.scene:
         return False
     if problem["code"] in _ANSWERED_BY_ALLOWING:
         return not order.allow_missing_files
     return values.get(_ANSWERED_BY.get(problem["code"], ""), "") in AS_SCENE
 
 
-def _is_refused(problem: Mapping[str, Any], order: JobOrder) -> bool:
+def _is_refused(problem: Mapping[str, Any], *, has_gpu: bool) -> bool:
     """Some warnings of a report are refusals here: a movie is no frame, and EEVEE draws on GPUs only."""
-    return problem["code"] == "video_output" or (problem["code"] == "eevee_needs_gpu" and not _any_gpu(order))
+    return problem["code"] == "video_output" or (problem["code"] == "eevee_needs_gpu" and not has_gpu)
 
 
 def _field_of(code: str) -> str:
@@ -271,10 +346,10 @@ def _field_of(code: str) -> str:
     return f"parameters.{name}" if name else "scene_version"
 
 
-def _check_choices(values: Mapping[str, str], scene: Mapping[str, Any]) -> list[Refusal]:
-    layers = [layer["name"] for layer in scene["view_layers"]]
-    asked = [("camera", "Camera", values.get("Camera", ""), scene["cameras"])]
-    asked += [("view layer", "ViewLayers", part.strip(), layers) for part in values.get("ViewLayers", "").split(",")]
+def _check_choices(values: Mapping[str, str], scene: SceneDefaults) -> list[Refusal]:
+    asked = [("camera", "Camera", values.get("Camera", ""), scene.cameras)]
+    layers = values.get("ViewLayers", "").split(",")
+    asked += [("view layer", "ViewLayers", layer.strip(), scene.view_layers) for layer in layers]
     return [
         UnknownChoice(what=what, value=value, known=", ".join(known) or "none", field=f"parameters.{name}")
         for what, name, value, known in asked
@@ -282,54 +357,80 @@ def _check_choices(values: Mapping[str, str], scene: Mapping[str, Any]) -> list[
     ]
 
 
-def _check_engine(order: JobOrder, values: Mapping[str, str]) -> list[Refusal]:
-    engine = values.get("Engine", "")
-    if engine in _NEEDS_GPU and not _any_gpu(order):
-        return [EngineNeedsGpu(engine=engine, field="parameters.Engine")]
-    return []
-
-
-def _range(start: int, end: int, step: int) -> str:
-    return f"{start}-{end}" + (f":{step}" if step > 1 else "") if end > start else str(start)
-
-
 def _numbers(params: Mapping[str, Any]) -> dict[str, Any]:
     """Keep what a sentence in another language may need, but not the names that a refusal has itself."""
     return {name: value for name, value in params.items() if name not in {"sentence", "problem", "field"}}
 
 
-def _any_gpu(order: JobOrder) -> bool:
-    return any(
-        offer.capabilities.amounts["worker.gpu"]
-        for offer in fleet.offers()
-        if not order.fleet or offer.fleet == order.fleet
+def _has_gpu(order: JobOrder, offered: Sequence[Offer]) -> bool:
+    return any(o.capabilities.amounts["worker.gpu"] for o in offered if order.fleet in {"", o.fleet})
+
+
+def _check_files(expansion: Expansion, version: SceneVersion | None) -> None:
+    """
+    Look the job's input files up in the upload.
+
+    :raises SceneNeeded: there is none to look in
+    :raises NoSuchFile: one is not in it
+    """
+    named = {name: expansion.parameters[name]["value"] for name in expansion.input_files}
+    if not named:
+        return
+    if version is None:
+        raise SceneNeeded(field="scene_version")
+    there = set(
+        ManifestEntry.objects.filter(version=version, path__in=set(named.values())).values_list("path", flat=True)
+    )
+    raise_all(
+        [
+            NoSuchFile(name=name, value=value, field=f"parameters.{name}")
+            for name, value in named.items()
+            if value not in there
+        ]
     )
 
 
+# --- who could run it
+
+
 def _software(
-    order: JobOrder, renderer: Renderer | None, version: SceneVersion | None, purpose: Purpose
+    order: JobOrder,
+    renderer: Renderer | None,
+    version: SceneVersion | None,
+    purpose: Purpose,
+    offered: Sequence[Offer],
 ) -> dict[str, list[str]]:
-    """Give the renderer versions that may run this: the scene's own, or the next newer one once a person agreed; never older."""  # noqa: E501
-    if renderer is None:
+    """
+    Give the renderer versions that may run this: the scene's own, or the next newer one once a person agreed.
+
+    Never an older one. A version that a person names is agreed to.
+    """
+    if renderer is None or version is None:
         return {}
-    offered = fleet.offered_versions(renderer.name)
+    known = sorted(
+        {v for o in offered for v in o.capabilities.attributes.get(f"farmhand:{renderer.name}", ())}, key=version_key
+    )
+    saved = minor((version.report or {}).get("saved_by") or "")
+    words = {"renderer": renderer.name, "saved": saved, "offered": ", ".join(known) or "none"}
     if order.renderer_version:
-        return {renderer.name: [minor(order.renderer_version)]}
-    saved = minor((version.report or {}).get("saved_by") or "") if version is not None else ""
-    if purpose is Purpose.INSPECTION or not saved or not offered:
+        wanted = minor(order.renderer_version)
+        if saved and version_key(wanted) < version_key(saved):
+            raise OlderRenderer(wanted=wanted, field="renderer_version", **words)
+        if wanted not in known:
+            raise RendererNotOffered(wanted=wanted, field="renderer_version", **words)
+        return {renderer.name: [wanted]}
+    if purpose is Purpose.INSPECTION or not saved or not known:
         return {}
-    newer = [v for v in offered if version_key(v) >= version_key(saved)]
+    newer = [v for v in known if version_key(v) >= version_key(saved)]
     if not newer:
-        raise RendererTooOld(renderer=renderer.name, saved=saved, offered=", ".join(offered), field="renderer_version")
+        raise NoRendererNewEnough(field="scene_version", **words)
     if newer[0] != saved and not order.accept_newer_renderer:
-        raise RendererTooNew(
-            renderer=renderer.name, saved=saved, offered=", ".join(offered), field="accept_newer_renderer"
-        )
+        raise NewerRenderer(field="accept_newer_renderer", **words)
     return {renderer.name: [newer[0]]}
 
 
 def _output_rule(
-    renderer: Renderer | None, expansion: Expansion, version: SceneVersion | None, purpose: Purpose
+    renderer: Renderer | None, expansion: Expansion, scene: SceneDefaults | None, purpose: Purpose
 ) -> dict[str, Any] | None:
     """Give the rule of what tasks must leave; None for a studio's own template."""
     if renderer is None:
@@ -337,51 +438,75 @@ def _output_rule(
     if purpose is Purpose.INSPECTION:
         return inspection_rule(renderer)
     parameters = {name: value["value"] for name, value in expansion.parameters.items()}
-    report = version.report if version else None
-    return render_rule(renderer, parameters, scene_of(report, parameters["Scene"]) if report else None)
+    return render_rule(renderer, parameters, scene.described if scene else None)
 
 
 def _plan_step(
-    order: JobOrder, step: ExpandedStep, rule: dict[str, Any] | None, software: dict[str, list[str]], purpose: Purpose
+    order: JobOrder,
+    step: ExpandedStep,
+    rule: dict[str, Any] | None,
+    software: dict[str, list[str]],
+    purpose: Purpose,
+    offered: Sequence[Offer],
 ) -> PlannedStep:
     needed = parse_host_requirements(step.host_requirements)
-    attributes = dict(needed.attributes)
-    for name, versions in software.items():
-        attributes[f"farmhand:{name}"] = versions
+    attributes = dict(needed.attributes) | {f"farmhand:{name}": versions for name, versions in software.items()}
     if order.fleet:
         attributes["farmhand:fleet"] = [order.fleet]
     requirements = Requirements(needed.amounts, attributes)
-    able, lacking = fleet.fleets_for(requirements, purpose=str(purpose))
+    able, lacking = able_among(offered, requirements, purpose=str(purpose))
     if not able:
-        why = (
-            "; ".join(f"{name} lacks {lack} {value}" for name, (lack, value) in lacking.items()) or "there is no fleet"
-        )
-        raise NoFleet(step=step.name, why=why)
-    frames = _frames(step)
-    scouts = _scouts(order.scouts, frames) if purpose is Purpose.RENDER else set()
-    ranks = halving_ranks(len(step.points))
+        why = "; ".join(f"{name} {lack_in_words(*lack)}" for name, lack in lacking.items()) or "there is none"
+        raise NoFleet(step=step.name, why=why, field="fleet" if order.fleet else None)
+    frames = _frames(step, limit=MAX_RENDERER_FRAME if order.renderer else MAX_FRAME)
     return PlannedStep(
-        requirements, [o.fleet for o in able], sorted({o.worker_class for o in able}), rule, frames, ranks, scouts
+        requirements=requirements,
+        fleets=[o.fleet for o in able],
+        worker_classes=sorted({o.worker_class for o in able}),
+        outputs=rule,
+        frames=frames,
+        ranks=halving_ranks(len(step.points)),
+        scouts=_scouts(order.scouts, frames) if purpose is Purpose.RENDER else set(),
     )
 
 
-def _frames(step: ExpandedStep) -> list[int | None]:
-    """Give the frame of each task, where the step has a task parameter Frame that is one number."""
+# --- frames
+
+
+def _frames(step: ExpandedStep, *, limit: int) -> list[int | None]:
+    """
+    Give the frame of each task, where the step has a task parameter Frame that is one number.
+
+    :raises FrameTooFar: the renderer would render another one
+    """
     for position, (name, kind) in enumerate(zip(step.names, step.types, strict=True)):
         if name.lower() == "frame" and kind == "INT":
-            return [int(point[position]) for point in step.points]
+            frames = [int(point[position]) for point in step.points]
+            farthest = max(frames, key=abs)
+            if abs(farthest) > limit:
+                raise FrameTooFar(frame=farthest, limit=limit, field="parameters")
+            return list(frames)
     return [None] * len(step.points)
 
 
+FEW = 3  # frames: that few are not split into scouts and the rest
+
+
 def _scouts(wish: str, frames: Sequence[int | None]) -> set[int]:
-    if wish == "none" or len(frames) <= 3:
+    """Give the places of the frames that go ahead; of a step without frames, none."""
+    if wish in {"", "none"} or frames[0] is None:
         return set()
     if wish == "auto":
-        return {0, (len(frames) - 1) // 2, len(frames) - 1}
-    positions = {str(frame): i for i, frame in enumerate(frames)}
+        return {0, (len(frames) - 1) // 2, len(frames) - 1} if len(frames) > FEW else set()
+    places = {str(frame): place for place, frame in enumerate(frames)}
     found = set()
-    for frame in wish.split(","):
-        if frame.strip() not in positions:
-            raise UnknownFrame(frame=frame.strip(), field="scouts")
-        found.add(positions[frame.strip()])
-    return found
+    for frame in (part.strip() for part in wish.split(",")):
+        if frame not in places:
+            raise UnknownFrame(frame=frame, field="scouts")
+        found.add(places[frame])
+    return found if len(frames) > len(found) else set()
+
+
+def _check_scouts(order: JobOrder, steps: Sequence[PlannedStep]) -> None:
+    if order.scouts not in {"", "none"} and all(step.frames[0] is None for step in steps):
+        raise NoScouts(field="scouts")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 from farm.jobs.moves import JobStatus, StepStatus, TaskStatus
 
@@ -26,22 +26,27 @@ def step_status(counts: Counts, *, waits: bool) -> StepStatus:
     return StepStatus.SUCCEEDED
 
 
-def job_status(steps: Iterable[StepStatus]) -> JobStatus | None:
+def job_status(steps: Sequence[StepStatus], depends_on: Sequence[Sequence[int]]) -> JobStatus | None:
     """
     Give the status a job ends in, or None while it has not ended.
 
-    A step that waits for one that failed or was cancelled can never run: it does not keep the job open.
+    `depends_on[i]` are the places of the steps that step i depends on; they come before it. A step that waits for one
+    that failed or was cancelled can never run: it ends the job as that one did.
     """
-    found = list(steps)
-    if StepStatus.ACTIVE in found:
+    ends: list[StepStatus] = []
+    is_cut = False
+    for status, needed in zip(steps, depends_on, strict=True):
+        if status is StepStatus.WAITING:
+            blocks = {ends[i] for i in needed} & {StepStatus.FAILED, StepStatus.CANCELLED}
+            if blocks:
+                status = StepStatus.FAILED if StepStatus.FAILED in blocks else StepStatus.CANCELLED
+                is_cut = True
+        ends.append(status)
+    if StepStatus.ACTIVE in ends or StepStatus.WAITING in ends:
         return None
-    if StepStatus.FAILED in found:
+    if StepStatus.FAILED in ends:
         return JobStatus.FAILED
-    if StepStatus.WAITING in found:
-        return JobStatus.CANCELLED if StepStatus.CANCELLED in found else None
-    if all(s is StepStatus.CANCELLED for s in found):
-        return JobStatus.CANCELLED
-    return JobStatus.SUCCEEDED
+    return JobStatus.CANCELLED if is_cut or set(ends) == {StepStatus.CANCELLED} else JobStatus.SUCCEEDED
 
 
 def is_storm(*, succeeded: int, failed: int, total: int) -> bool:

@@ -11,15 +11,14 @@ from farm.jobs.models import Job, Task
 from farm.jobs.moves import Purpose, TaskStatus
 
 
+def _counted() -> QuerySet[Job]:
+    """Give jobs with their counts of tasks by status; without their templates, which are long."""
+    return Job.objects.defer("template").annotate(**{f"{s}_tasks": Sum(f"steps__{s}") for s in TaskStatus})
+
+
 def jobs() -> QuerySet[Job]:
-    """Give the jobs people ordered, with their counts of tasks by status."""
-    counted = {f"{s}_tasks": Sum(f"steps__{s}") for s in TaskStatus}
-    return (
-        Job.objects.filter(purpose=Purpose.RENDER)
-        .select_related("project", "cost_object")
-        .defer("template")
-        .annotate(**counted)
-    )
+    """Give the jobs people ordered."""
+    return _counted().filter(purpose=Purpose.RENDER).select_related("project")
 
 
 def job(job_id: UUID) -> Job:
@@ -28,14 +27,7 @@ def job(job_id: UUID) -> Job:
 
     :raises NotFound: it is not there, or another studio's
     """
-    counted = {f"{s}_tasks": Sum(f"steps__{s}") for s in TaskStatus}
-    found = (
-        Job.objects.select_related("project", "studio", "cost_object")
-        .defer("template")
-        .annotate(**counted)
-        .filter(pk=job_id)
-        .first()
-    )
+    found = _counted().select_related("project", "studio", "cost_object").filter(pk=job_id).first()
     if found is None:
         raise NotFound(what="job", id=job_id)
     return found

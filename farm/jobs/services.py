@@ -16,11 +16,11 @@ from farm.core.errors import Invalid, NotFound, Refusal
 from farm.core.events import emit
 from farm.core.moves import move_to
 from farm.core.wakeups import wake_dispatcher, wake_reconciler
+from farm.jobs.expansion import ExpandedStep, Expansion
 from farm.jobs.models import Job, JobAfter, Step
 from farm.jobs.moves import (
     JOB_MOVES,
     LIVE_JOBS,
-    STEP_MOVES,
     Approval,
     JobStatus,
     Purpose,
@@ -29,7 +29,7 @@ from farm.jobs.moves import (
     TaskStatus,
 )
 from farm.jobs.orders import JobOrder, Plan, PlannedStep, plan
-from farm.jobs.status import REVISION, Moved, move_tasks, release_pending, ripple, settle_jobs, suspend
+from farm.jobs.status import REVISION, Moved, lock_jobs, move_tasks, ripple, settle_jobs, suspend, waits_for_scouts
 from farm.scenes.models import SceneVersion
 from farm.studios.models import Project, User
 
@@ -40,6 +40,13 @@ class ProjectPaused(Refusal):
     """The project {name!r} is paused. Resume it, then submit again."""
 
     code = "project-paused"
+
+
+class DeadlinePassed(Refusal):
+    """The deadline {deadline} is over. Give a later one, or none."""
+
+    code = "deadline-passed"
+    status = 422
 
 
 class JobEnded(Refusal):
@@ -74,11 +81,14 @@ def submit_job(
     Expand an order into steps and tasks and queue them.
 
     :raises ProjectPaused: the project takes nothing at the moment
+    :raises DeadlinePassed: the deadline is over
     :raises NotFound: a job in `after` is not the studio's
     :raises Refusal: whatever `orders.plan` refuses
     """
     if project.is_paused:
         raise ProjectPaused(name=project.name, field="project")
+    if order.deadline is not None and order.deadline <= now:
+        raise DeadlinePassed(deadline=order.deadline.isoformat(), field="deadline")
     planned = plan(order, version=version, purpose=purpose)
     name = order.name or planned.expansion.name
     cost_object = open_cost_object(
@@ -131,57 +141,66 @@ def submit_job(
 
 def _wait_for(job: Job, after: Sequence[UUID]) -> bool:
     """Note which jobs this one comes after; True if one of them has not succeeded yet."""
-    found = {j.id: j for j in Job.objects.filter(studio=job.studio_id, pk__in=after)}
-    if missing := [i for i in after if i not in found]:
+    # Locked: either their end is seen here, or they see this job when they end.
+    found = {j.id: j for j in Job.objects.select_for_update(no_key=True).filter(pk__in=after).order_by("pk")}
+    if missing := [i for i in after if i not in found or found[i].studio_id != job.studio_id]:
         raise NotFound(what="job", id=missing[0], field="after")
     JobAfter.objects.bulk_create([JobAfter(studio_id=job.studio_id, job=job, after_id=i) for i in found])
     return any(j.status != JobStatus.SUCCEEDED for j in found.values())
 
 
 def _create_steps(job: Job, planned: Plan, *, waits: bool, now: datetime) -> None:
-    by_name: dict[str, UUID] = {}
+    scouting = job.approval == Approval.SCOUTING
+    ids = dict(zip((step.name for step in planned.expansion.steps), _new_ids(len(planned.steps)), strict=True))
+    rows = []
     for index, (step, more) in enumerate(zip(planned.expansion.steps, planned.steps, strict=True)):
-        active = not waits and not step.depends_on
-        scouting = job.approval == Approval.SCOUTING
-        ready = 0 if not active else (len(more.scouts) if scouting else len(step.points))
-        row = Step.objects.create(
-            studio_id=job.studio_id,
-            job=job,
-            index=index,
-            name=step.name[:200],
-            status=StepStatus.ACTIVE if active else StepStatus.WAITING,
-            depends_on=[by_name[name] for name in step.depends_on],
-            document={
-                "environments": step.environments,
-                "script": step.script,
-                "extensions": planned.expansion.extensions,
-                "input_paths": planned.expansion.input_paths,
-                "output_paths": planned.expansion.output_paths,
-            },
-            parameter_types=step.parameter_types,
-            requirements=more.requirements.to_json(),
-            outputs=more.outputs,
-            ready=ready,
-            pending=len(step.points) - ready,
+        is_active = not waits and not step.depends_on
+        ready = 0 if not is_active else len(more.scouts) if scouting else len(step.points)
+        rows.append(
+            Step(
+                id=ids[step.name],
+                studio_id=job.studio_id,
+                job=job,
+                index=index,
+                name=step.name[:200],
+                status=StepStatus.ACTIVE if is_active else StepStatus.WAITING,
+                depends_on=[ids[name] for name in step.depends_on],
+                document=_document(planned.expansion, step),
+                parameter_types=step.parameter_types,
+                requirements=more.requirements.to_json(),
+                outputs=more.outputs,
+                ready=ready,
+                pending=len(step.points) - ready,
+            )
         )
-        by_name[step.name] = row.id
-        _create_tasks(row, step.names, step.points, more, active=active, scouting=scouting, now=now)
+    Step.objects.bulk_create(rows)
+    for row, step, more in zip(rows, planned.expansion.steps, planned.steps, strict=True):
+        _create_tasks(row, step, more, scouts_only=scouting, now=now)
 
 
-def _create_tasks(
-    step: Step,
-    names: Sequence[str],
-    points: Sequence[tuple[str, ...]],
-    more: PlannedStep,
-    *,
-    active: bool,
-    scouting: bool,
-    now: datetime,
-) -> None:
+def _new_ids(count: int) -> list[UUID]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT uuidv7() FROM generate_series(1, %s)", [count])
+        return [row[0] for row in cursor.fetchall()]
+
+
+def _document(expansion: Expansion, step: ExpandedStep) -> dict[str, Any]:
+    """Give what a worker needs to run a step, the same for all its tasks."""
+    return {
+        "environments": step.environments,
+        "script": step.script,
+        "extensions": expansion.extensions,
+        "input_paths": expansion.input_paths,
+        "output_paths": expansion.output_paths,
+    }
+
+
+def _create_tasks(step: Step, expanded: ExpandedStep, more: PlannedStep, *, scouts_only: bool, now: datetime) -> None:
     """Insert a step's tasks in one statement. (PostgreSQL refuses COPY into tables under row-level security.)"""
-    count = len(points)
+    count, names = len(expanded.points), expanded.names
     is_scout = [i in more.scouts for i in range(count)]
-    ready = [active and (scout or not scouting) for scout in is_scout]
+    is_active = step.status == StepStatus.ACTIVE
+    ready = [is_active and (scout or not scouts_only) for scout in is_scout]
     with connection.cursor() as cursor:
         cursor.execute(
             f"""
@@ -199,7 +218,7 @@ def _create_tasks(
                 "now": now,
                 "index": list(range(count)),
                 "rank": more.ranks,
-                "parameters": [json.dumps(dict(zip(names, point, strict=True))) for point in points],
+                "parameters": [json.dumps(dict(zip(names, point, strict=True))) for point in expanded.points],
                 "frame": more.frames,
                 "is_scout": is_scout,
                 "ready": ready,
@@ -209,17 +228,14 @@ def _create_tasks(
 
 def suspend_job(job: Job, *, by: SuspendedBy = SuspendedBy.PERSON) -> None:
     """
-    Start nothing new of a job; what runs finishes.
+    Start nothing new of a job; what runs finishes. One that is suspended already stays so.
 
     :raises JobEnded: it has ended
     """
-    if not suspend(job, by):
-        _refuse_unless(job, JobStatus.SUSPENDED)
-
-
-def _refuse_unless(job: Job, status: JobStatus) -> None:
+    if suspend(job, by):
+        return
     job.refresh_from_db(fields=["status"])
-    if job.status != status:
+    if job.status != JobStatus.SUSPENDED:
         raise JobEnded(status=job.status)
 
 
@@ -230,24 +246,19 @@ def resume_job(job: Job, *, now: datetime) -> None:
 
     :raises NotSuspended: it is not suspended
     """
-    job = Job.objects.select_for_update(no_key=True).get(pk=job.pk)
+    (job,) = lock_jobs([job.id])
     if job.status != JobStatus.SUSPENDED:
         raise NotSuspended(status=job.status)
-    approved = job.approval == Approval.WAITING
-    failed = sum(Step.objects.filter(job=job).values_list("failed", flat=True))
+    is_approval = job.approval == Approval.WAITING
     move_to(
         job,
         JobStatus.ACTIVE,
         moves=JOB_MOVES,
         suspended_by="",
-        storm_forgiven=failed,
-        approval=Approval.GIVEN if approved else job.approval,
+        storm_forgiven=sum(Step.objects.filter(job=job).values_list("failed", flat=True)),
+        approval=Approval.GIVEN if is_approval else job.approval,
     )
-    if approved:
-        moved: list[Moved] = []
-        for step in Step.objects.filter(job=job, status=StepStatus.ACTIVE):
-            moved += release_pending(step, scouts_only=False, now=now)
-        ripple(moved, now=now)
+    settle_jobs([job.id], now=now)  # releases what waited for the approval
     emit("job.resumed", studio=job.studio_id, subject=job.id, name=job.name)
     wake_dispatcher()
     wake_reconciler(CAPACITY)
@@ -263,8 +274,9 @@ def cancel_job(job: Job, *, now: datetime) -> int:
     if JobStatus(job.status) not in LIVE_JOBS:
         raise JobEnded(status=job.status)
     moved = move_tasks(TaskStatus.CANCELLED, where="job_id = %(job)s", params={"job": job.id}, now=now, only=OPEN_TASKS)
-    unapproved = [Approval.SCOUTING, Approval.WAITING]
-    Job.objects.filter(pk=job.pk, approval__in=unapproved).update(approval=Approval.DECLINED)
+    (job,) = lock_jobs([job.id])
+    if waits_for_scouts(job):
+        Job.objects.filter(pk=job.pk).update(approval=Approval.DECLINED)
     ripple(moved, now=now, cancelled=job.id)
     settle_jobs([job.id], now=now, cancelled=job.id)
     wake_dispatcher()
@@ -297,41 +309,45 @@ class Selection:
     tasks: Sequence[UUID] = ()
 
 
+_RETRIED = {
+    "failed": [TaskStatus.FAILED],
+    "missing": [TaskStatus.FAILED, TaskStatus.CANCELLED],
+    "list": [TaskStatus.FAILED, TaskStatus.CANCELLED, TaskStatus.SUCCEEDED],
+}
+
+
 @transaction.atomic
 def retry_tasks(job: Job, selection: Selection, *, now: datetime) -> int:
     """
     Put tasks back, ahead of the rest, with a new generation: whoever still works on one is overtaken. Gives how many.
 
-    Steps that depend on a retried one are done again too.
+    All of the steps that depend on a retried one is done again too, what runs of them included.
 
     :raises NothingToRetry: the selection is empty
     :raises Invalid: an unknown kind of selection
     """
-    only = {
-        "failed": [TaskStatus.FAILED],
-        "missing": [TaskStatus.FAILED, TaskStatus.CANCELLED],
-        "list": [TaskStatus.FAILED, TaskStatus.CANCELLED, TaskStatus.SUCCEEDED],
-    }.get(selection.which)
-    if only is None:
+    if selection.which not in _RETRIED:
         raise Invalid("which", f"{selection.which!r} is not failed, missing or list")
-    job = Job.objects.select_for_update(no_key=True).get(pk=job.pk)
     where, params = "job_id = %(job)s", {"job": job.id, "first": -1}
     if selection.which == "list":
         where, params = where + " AND id = ANY(%(tasks)s)", {**params, "tasks": list(selection.tasks)}
-    moved = _put_back(job, where, params, only, now=now)
+    moved = _put_back(job, where, params, _RETRIED[selection.which], now=now)
     if not moved:
-        raise NothingToRetry(
-            which={"failed": "failed", "missing": "missing", "list": "in the list and ended"}[selection.which]
-        )
+        which = "in the list and ended" if selection.which == "list" else selection.which
+        raise NothingToRetry(which=which)
     moved += _put_back_dependents(job, {m.step for m in moved}, now=now)
+    ripple(moved, now=now)
+    (job,) = lock_jobs([job.id])
     if JobStatus(job.status) not in LIVE_JOBS:
         move_to(job, JobStatus.ACTIVE, moves=JOB_MOVES, ended_at=None, suspended_by="")
-    ripple(moved, now=now)
+    failed = sum(Step.objects.filter(job=job).values_list("failed", flat=True))
+    Job.objects.filter(pk=job.pk, storm_forgiven__gt=failed).update(storm_forgiven=failed)
     settle_jobs([job.id], now=now)
-    emit("job.retried", studio=job.studio_id, subject=job.id, name=job.name, tasks=len(moved))
+    count = len({m.task for m in moved})
+    emit("job.retried", studio=job.studio_id, subject=job.id, name=job.name, tasks=count)
     wake_dispatcher()
     wake_reconciler(CAPACITY)
-    return len(moved)
+    return count
 
 
 _FORGIVE = "failures = 0, failed_on = '{}', interruptions = 0, rank = %(first)s"
@@ -349,8 +365,9 @@ def _put_back(job: Job, where: str, params: dict[str, Any], only: list[TaskStatu
 
 
 def _put_back_dependents(job: Job, steps: set[UUID], *, now: datetime) -> list[Moved]:
+    """Make all tasks of the steps that depend on these wait again: what they made, or are making, is of old inputs."""
     moved: list[Moved] = []
-    for step in Step.objects.filter(job=job).order_by("index"):
+    for step in Step.objects.filter(job=job).only("id", "job", "depends_on", "status").order_by("index"):
         if not steps & set(step.depends_on):
             continue
         steps.add(step.id)
@@ -361,9 +378,7 @@ def _put_back_dependents(job: Job, steps: set[UUID], *, now: datetime) -> list[M
             now=now,
             bump=True,
             also=_FORGIVE,
-            only=[TaskStatus.SUCCEEDED, TaskStatus.FAILED, TaskStatus.CANCELLED],
         )
-        move_to(step, StepStatus.WAITING, moves=STEP_MOVES)
     return moved
 
 
@@ -381,12 +396,14 @@ def change_priority(job: Job, priority: int) -> None:
 
 
 def inspect_version(version: SceneVersion, *, renderer: str, now: datetime) -> Job | None:
-    """Order the inspection of a whole version; None when it has one already."""
-    if Job.objects.filter(scene_version=version, purpose=Purpose.INSPECTION).exists():
+    """
+    Order the inspection of a whole version; None when it has one already, or nobody uploaded it.
+
+    :raises Refusal: as `submit_job`
+    """
+    if version.created_by is None or Job.objects.filter(scene_version=version, purpose=Purpose.INSPECTION).exists():
         return None
     order = JobOrder(name=f"Inspection of {version.entry}"[:200], renderer=renderer, priority=100)
-    if version.created_by is None:
-        return None  # nobody's upload: made by a test or by hand
     project = Project.objects.select_related("studio").get(pk=version.scene.project_id)
     return submit_job(
         project=project,

@@ -46,7 +46,8 @@ REVISION = "pg_current_xact_id()::text::bigint"
 _MOVE = f"""
 UPDATE jobs_task
    SET status = %(to)s, changed_at = %(now)s, revision = {REVISION}, generation = generation + %(bump)s {{also}}
- WHERE id IN (SELECT id FROM jobs_task WHERE {{where}} AND status = ANY(%(sources)s) ORDER BY id FOR NO KEY UPDATE)
+ WHERE id IN (SELECT id FROM jobs_task WHERE {{where}} AND status = ANY(%(sources)s) ORDER BY id
+               FOR NO KEY UPDATE {{skip}})
 RETURNING id, step_id, job_id, old.status, generation
 """  # noqa: S608  (the parts are this module's own)
 
@@ -60,6 +61,7 @@ def move_tasks(
     bump: bool = False,
     also: str = "",
     only: Sequence[TaskStatus] | None = None,
+    skip_locked: bool = False,
 ) -> list[Moved]:
     """
     Move every task that `where` (SQL over `jobs_task`) finds and that may move; the caller ripples them afterwards.
@@ -67,7 +69,7 @@ def move_tasks(
     `bump` raises the generation: the fence against whoever holds the task. `only` narrows the statuses to move from.
     """
     allowed = [s for s in sources(TASK_MOVES, to) if only is None or s in only]
-    statement = _MOVE.format(where=where, also=f", {also}" if also else "")
+    statement = _MOVE.format(where=where, also=f", {also}" if also else "", skip="SKIP LOCKED" if skip_locked else "")
     with connection.cursor() as cursor:
         cursor.execute(
             statement, {**params, "to": str(to), "now": now, "bump": int(bump), "sources": [str(s) for s in allowed]}
@@ -76,15 +78,15 @@ def move_tasks(
 
 
 _COUNT = """
-WITH locked AS (SELECT id FROM jobs_step WHERE id = ANY(%(steps)s) ORDER BY id FOR NO KEY UPDATE),
+WITH locked AS (SELECT id FROM jobs_step WHERE job_id = ANY(%(jobs)s) ORDER BY id FOR NO KEY UPDATE),
      delta AS (SELECT * FROM unnest(%(steps)s::uuid[], %(pending)s::int[], %(ready)s::int[], %(leased)s::int[],
                                     %(succeeded)s::int[], %(failed)s::int[], %(cancelled)s::int[])
                         AS d(id, pending, ready, leased, succeeded, failed, cancelled))
 UPDATE jobs_step s
    SET pending = s.pending + d.pending, ready = s.ready + d.ready, leased = s.leased + d.leased,
        succeeded = s.succeeded + d.succeeded, failed = s.failed + d.failed, cancelled = s.cancelled + d.cancelled
-  FROM delta d JOIN locked USING (id)
- WHERE s.id = d.id
+  FROM delta d
+ WHERE s.id = d.id AND (SELECT count(*) FROM locked) > 0
 RETURNING s.job_id, s.pending + s.ready + s.leased = 0 OR s.status <> 'active' OR s.failed > 0 OR s.ready + s.leased = 0
 """
 
@@ -93,7 +95,8 @@ def ripple(moved: Iterable[Moved], *, now: datetime, cancelled: UUID | None = No
     """
     Carry moves to steps and jobs: counters once per transaction, then the statuses that follow. Call it last.
 
-    Locks are taken in the order task → step → job. `cancelled`: a job that a person cancels ends so.
+    Locks are taken in the order task → step → job; of a job all steps at once, for one may release another.
+    `cancelled`: a job that a person cancels ends so.
     """
     moves = list(moved)
     if not moves:
@@ -102,9 +105,10 @@ def ripple(moved: Iterable[Moved], *, now: datetime, cancelled: UUID | None = No
     for move in moves:
         deltas[move.step][move.before] -= 1
         deltas[move.step][move.after] += 1
-    steps = sorted(deltas)
+    steps, jobs = sorted(deltas), list({move.job for move in moves})
     with connection.cursor() as cursor:
-        cursor.execute(_COUNT, {"steps": steps, **{str(s): [deltas[i][s] for i in steps] for s in TaskStatus}})
+        columns = {str(s): [deltas[i][s] for i in steps] for s in TaskStatus}
+        cursor.execute(_COUNT, {"jobs": jobs, "steps": steps, **columns})
         doubtful = {job for job, may_change in cursor.fetchall() if may_change}
     if any(m.after is TaskStatus.READY for m in moves):
         wake_dispatcher()
@@ -112,13 +116,24 @@ def ripple(moved: Iterable[Moved], *, now: datetime, cancelled: UUID | None = No
 
 
 def settle_jobs(jobs: Iterable[UUID], *, now: datetime, cancelled: UUID | None = None) -> None:
-    """Bring the statuses of these jobs and their steps in line with their counters, and wake what waited for them."""
+    """
+    Bring the statuses of these jobs and their steps in line with their counters, and wake what waited for them.
+
+    Level-triggered: it looks at what is, so that calling it once too often does nothing.
+    """
     waiting = sorted(set(jobs))
     while waiting:
-        rows = list(Job.objects.select_for_update(no_key=True).defer("template").filter(pk__in=waiting).order_by("pk"))
+        rows = lock_jobs(waiting)
         waiting = []
         for job in rows:
             waiting += _settle_job(job, now=now, is_cancelled=job.id == cancelled)
+
+
+def lock_jobs(jobs: Sequence[UUID]) -> list[Job]:
+    """Lock jobs with their steps, in the order that all do."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1 FROM jobs_step WHERE job_id = ANY(%s) ORDER BY id FOR NO KEY UPDATE", [list(jobs)])
+    return list(Job.objects.select_for_update(no_key=True).defer("template").filter(pk__in=jobs).order_by("pk"))
 
 
 def _settle_job(job: Job, *, now: datetime, is_cancelled: bool) -> list[UUID]:
@@ -130,7 +145,8 @@ def _settle_job(job: Job, *, now: datetime, is_cancelled: bool) -> list[UUID]:
         return []
     if JobStatus(job.status) not in LIVE_JOBS:
         return []
-    end = job_status(StepStatus(s.status) for s in steps)
+    places = {step.id: place for place, step in enumerate(steps)}
+    end = job_status([StepStatus(s.status) for s in steps], [[places[d] for d in s.depends_on] for s in steps])
     if end is not None:
         return _end_job(job, JobStatus.CANCELLED if is_cancelled else end, steps, now=now)
     _pause_if_needed(job, steps)
@@ -141,25 +157,33 @@ def _settle_steps(job: Job, steps: list[Step], *, now: datetime) -> list[Moved]:
     status = {s.id: StepStatus(s.status) for s in steps}
     job_waits = JobAfter.objects.filter(job=job).exclude(after__status=JobStatus.SUCCEEDED).exists()
     released: list[Moved] = []
-    for step in steps:  # in template order: what a step depends on comes before it
+    for step in steps:  # what a step depends on comes before it
         waits = job_waits or any(status[d] is not StepStatus.SUCCEEDED for d in step.depends_on)
         new = step_status(step.counts, waits=waits)
-        if new is status[step.id]:
-            continue
-        if not move_to(step, new, moves=STEP_MOVES):
+        is_new = new is not status[step.id]
+        if is_new and not move_to(step, new, moves=STEP_MOVES):
             continue
         status[step.id] = new
-        if new is StepStatus.ACTIVE and step.pending:
-            released += release_pending(
-                step, scouts_only=job.approval in {Approval.SCOUTING, Approval.WAITING}, now=now
-            )
+        if new is StepStatus.ACTIVE and step.pending and (is_new or not waits_for_scouts(job)):
+            released += release_pending(step, scouts_only=waits_for_scouts(job), now=now)
     return released
 
 
+def waits_for_scouts(job: Job) -> bool:
+    """Say whether only a job's scouts may run now."""
+    return job.approval in {Approval.SCOUTING, Approval.WAITING}
+
+
 def release_pending(step: Step, *, scouts_only: bool, now: datetime) -> list[Moved]:
-    """Make a step's waiting tasks ready: all, or the scouts alone."""
+    """
+    Make a step's waiting tasks ready: all, or the scouts alone. The step is locked.
+
+    A task that somebody else has locked is left to them: they settle the job when they are done.
+    """
     where = "step_id = %(step)s" + (" AND is_scout" if scouts_only else "")
-    return move_tasks(TaskStatus.READY, where=where, params={"step": step.id}, now=now, only=[TaskStatus.PENDING])
+    return move_tasks(
+        TaskStatus.READY, where=where, params={"step": step.id}, now=now, only=[TaskStatus.PENDING], skip_locked=True
+    )
 
 
 def _end_job(job: Job, end: JobStatus, steps: list[Step], *, now: datetime) -> list[UUID]:
@@ -175,16 +199,19 @@ def _end_job(job: Job, end: JobStatus, steps: list[Step], *, now: datetime) -> l
 def _pause_if_needed(job: Job, steps: list[Step]) -> None:
     if job.status != JobStatus.ACTIVE:
         return
-    if job.approval == Approval.SCOUTING and not any(
-        s.ready + s.leased for s in steps if s.status == StepStatus.ACTIVE
-    ):
+    active = [s for s in steps if s.status == StepStatus.ACTIVE]
+    if job.approval == Approval.SCOUTING and not any(s.ready + s.leased for s in active):
         Job.objects.filter(pk=job.pk).update(approval=Approval.WAITING)
-        suspend(job, SuspendedBy.APPROVAL)
-        return
-    succeeded, failed = sum(s.succeeded for s in steps), sum(s.failed for s in steps)
-    total = sum(sum(s.counts.values()) for s in steps)
-    if failed > job.storm_forgiven and is_storm(succeeded=succeeded, failed=failed - job.storm_forgiven, total=total):
+        suspend(job, SuspendedBy.FAILURES if _is_storm(job, steps) else SuspendedBy.APPROVAL)
+    elif _is_storm(job, steps):
         suspend(job, SuspendedBy.FAILURES)
+
+
+def _is_storm(job: Job, steps: list[Step]) -> bool:
+    """Say whether too much fails, beyond what a person has seen and resumed after."""
+    failed = sum(s.failed for s in steps) - job.storm_forgiven
+    succeeded, total = sum(s.succeeded for s in steps), sum(sum(s.counts.values()) for s in steps)
+    return failed > 0 and is_storm(succeeded=succeeded, failed=failed, total=total)
 
 
 def suspend(job: Job, by: SuspendedBy) -> bool:

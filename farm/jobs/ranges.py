@@ -1,0 +1,68 @@
+"""
+What is wrong with a range, in a person's words. Pure.
+
+`openjd-model` decides what a range is; this only says why it refused one, in the terms of who typed it.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+_PART = re.compile(r"\s*(-?[0-9]+)\s*(?:-\s*(-?[0-9]+)\s*(?::\s*(-?[0-9]+)\s*)?)?", re.ASCII)
+_OPEN = re.compile(r"\s*(-?[0-9]+)\s*-\s*", re.ASCII)
+_STEPLESS = re.compile(r"\s*(-?[0-9]+)\s*-\s*(-?[0-9]+)\s*:\s*", re.ASCII)
+
+
+def complaint(text: str) -> str:
+    """Say what is wrong with a range; "" if nothing of the usual is."""
+    if not text.strip():
+        return "it is empty"
+    parts = text.split(",")
+    for part in parts:
+        if why := _of_part(part):
+            return why
+    return _of_overlap(parts)
+
+
+def _of_part(part: str) -> str:
+    shown = part.strip()
+    if not shown:
+        return "there is nothing before or after one of its commas"
+    found = _PART.fullmatch(part)
+    if found is None:
+        return _of_misspelt(part, shown)
+    first, last, step = (None if group is None else int(group) for group in found.groups())
+    if first is None or last is None:
+        return ""
+    if step == 0:
+        return f"the step of {shown} is zero"
+    if last < first and (step is None or step > 0):
+        return f"{shown} runs backwards; its step must be negative, as in {first}-{last}:-1"
+    if last > first and step is not None and step < 0:
+        return f"{shown} runs forwards; its step must be positive"
+    return ""
+
+
+def _of_misspelt(part: str, shown: str) -> str:
+    if not part.isascii() and any(letter.isdigit() and not letter.isascii() for letter in part):
+        return f"{shown!r} has digits other than 0 to 9"
+    if _OPEN.fullmatch(part):
+        return f"{shown!r} has no end"
+    if _STEPLESS.fullmatch(part):
+        return f"{shown!r} has no step after its colon"
+    return f"{shown!r} is neither a whole number nor a range of them"
+
+
+def _of_overlap(parts: list[str]) -> str:
+    spans = []
+    for part in parts:
+        found = _PART.fullmatch(part)
+        if found is not None:
+            ends = [int(group) for group in found.groups()[:2] if group is not None]
+            spans.append((min(ends), max(ends), part.strip()))
+    spans.sort()
+    for (_, high, one), (low, _, other) in pairwise(spans):
+        if low <= high:
+            return f"{one} and {other} overlap; name each number once, the parts one after another"
+    return ""
