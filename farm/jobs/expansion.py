@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -133,6 +134,8 @@ def parse_template(text: str) -> tuple[dict[str, Any], Any]:
         plain = document_string_to_object(document=text, document_type=kind)
         _check_size(plain)
         return plain, decode_job_template(template=plain, supported_extensions=EXTENSIONS)
+    except IndexError:  # how it words a complaint about the template as a whole, which only steps give rise to
+        raise InvalidTemplate(why="its steps depend on each other in a circle", field="template") from None
     except (DecodeValidationError, ValueError, RecursionError, NotImplementedError, TypeError) as error:
         raise InvalidTemplate(why=_one_line(error), field="template") from None
 
@@ -283,6 +286,10 @@ def _instantiate(
     plain_values = {name: str(value.value) for name, value in parsed.items()}
     try:
         job = create_job(job_template=template, job_parameter_values=parsed)
+    except OverflowError:  # a range longer than any list
+        step = next(s for s in plain["steps"] if _ranges_of(s))
+        limit, where = MAX_TASKS, _field_of_ranges(step)
+        raise TooManyTasks(step=step["name"], count=sys.maxsize, left=limit, limit=limit, field=where) from None
     except (ValueError, DecodeValidationError) as error:
         _blame_range(plain, plain_values)
         raise InvalidTemplate(why=_one_line(error), field="parameters") from None

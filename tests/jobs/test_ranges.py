@@ -1,0 +1,55 @@
+"""Why a range is refused, in a person's words."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from openjd.model import IntRangeExpr
+
+from farm.jobs.ranges import complaint
+from tests.jobs.spaces import Written, ranges
+
+
+class TestComplaint:
+    @pytest.mark.parametrize(
+        ("text", "why"),
+        [
+            ("", "it is empty"),
+            ("  ", "it is empty"),
+            ("10-", "'10-' has no end"),
+            ("1-5,10-", "'10-' has no end"),
+            ("1-10:", "'1-10:' has no step after its colon"),
+            ("a-b", "'a-b' is neither a whole number nor a range of them"),
+            ("1..5", "'1..5' is neither a whole number nor a range of them"),
+            ("1.5", "'1.5' is neither a whole number nor a range of them"),
+            ("1-10x2", "'1-10x2' is neither a whole number nor a range of them"),
+            ("1;2", "'1;2' is neither a whole number nor a range of them"),
+            ("0x10", "'0x10' is neither a whole number nor a range of them"),
+            ("５-７", "'５-７' has digits other than 0 to 9"),
+            ("1,,3", "there is nothing before or after one of its commas"),
+            ("1,", "there is nothing before or after one of its commas"),
+            (",1", "there is nothing before or after one of its commas"),
+            ("10-1", "10-1 runs backwards; its step must be negative, as in 10-1:-1"),
+            ("10-1:2", "10-1:2 runs backwards; its step must be negative, as in 10-1:-1"),
+            ("1-10:-1", "1-10:-1 runs forwards; its step must be positive"),
+            ("1-10:0", "the step of 1-10:0 is zero"),
+            ("1,1", "1 and 1 overlap; name each number once, the parts one after another"),
+            ("5-15, 1-10", "1-10 and 5-15 overlap; name each number once, the parts one after another"),
+        ],
+    )
+    def test_each_usual_slip_has_its_words(self, text: str, why: str) -> None:
+        assert complaint(text) == why
+
+    @given(ranges())
+    def test_a_good_range_has_none(self, written: Written) -> None:
+        assert complaint(written.text) == ""
+
+    @given(st.text("0123456789-:, ab５", max_size=12))
+    def test_whatever_openjd_model_refuses_is_explained_and_nothing_else(self, text: str) -> None:
+        try:
+            IntRangeExpr.from_str(text)
+        except Exception:
+            assert complaint(text)
+        else:
+            assert complaint(text) == ""
