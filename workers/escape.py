@@ -19,6 +19,7 @@ from workers.sandbox import OUT, SCENE, Mount, Plan, Sandbox, SandboxUnusable
 TEST_S = 60
 MNT_DETACH = 2
 COMMAND = "/farmhand/bin/python3"
+KERNEL_DOORS = ("/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/proc/sysrq-trigger")
 FORBIDDEN_WRITES = ("/canary", "/usr/canary", "/etc/canary", "/scene/canary", "/farmhand/lib/canary", "/dev/canary")
 
 
@@ -87,6 +88,7 @@ def try_everything(canary: str, port: int, agent: int, *, writes: Sequence[str] 
         ("reach the cloud's metadata", lambda: _connect("169.254.169.254", 80)),
         ("see other processes", lambda: _see_processes(agent)),
         ("mount", lambda: _mount()),
+        *((f"set the kernel by {place}", lambda place=place: _open_to_write(place)) for place in KERNEL_DOORS),
         ("open the machine's memory", lambda: os.close(os.open("/dev/mem", os.O_RDONLY))),
         ("change control groups", lambda: list(Path("/sys/fs/cgroup").iterdir())),
         ("find a secret in its environment", lambda: _find_secret()),
@@ -113,6 +115,11 @@ def _seen_of_home() -> None:
         if Path("/root", name).exists():
             return
     raise LookupError
+
+
+def _open_to_write(place: str) -> None:
+    """Open, without writing: where that works, nobody shall suffer."""
+    os.close(os.open(place, os.O_WRONLY))
 
 
 def _see_processes(agent: int) -> None:

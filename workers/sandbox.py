@@ -24,6 +24,7 @@ BIN = "/farmhand/bin"
 LIB = "/farmhand/lib"
 SCENE = "/scene"
 OUT = "/out"
+KERNEL_SETTINGS = ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi", "mtrr", "pressure")
 RESERVED = ("/usr", "/etc", "/proc", "/dev", "/sys", "/tmp", "/farmhand", "/out", "/scene", "/bin", "/sbin", "/lib",
             "/lib32", "/lib64", "/libx32", "/run", "/var", "/boot", "/in", "/made")  # fmt: skip
 ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "fonts", "alternatives", "localtime", "OpenCL", "vulkan", "glvnd")
@@ -267,7 +268,8 @@ def bwrap_arguments(plan: Plan) -> list[str]:
              "--unshare-cgroup-try", "--disable-userns", "--die-with-parent", "--new-session", "--cap-drop", "ALL",
              "--clearenv", "--hostname", "sandbox"]  # fmt: skip
     words += _system()
-    words += ["--proc", "/proc", "--dev", "/dev", "--size", str(512 * 1024**2), "--tmpfs", "/dev/shm"]
+    words += ["--proc", "/proc", *_guarded_proc(), "--dev", "/dev"]
+    words += ["--size", str(512 * 1024**2), "--tmpfs", "/dev/shm"]
     words += ["--size", str(plan.tmp_mib * 1024**2), "--perms", "1777", "--tmpfs", "/tmp"]
     for mount in sorted(plan.mounts, key=lambda m: m.target.count("/")):
         flag = "--dev-bind" if mount.device else "--bind" if mount.writable else "--ro-bind"
@@ -276,6 +278,12 @@ def bwrap_arguments(plan: Plan) -> list[str]:
     for name, value in {**environment, **plan.environment}.items():
         words += ["--setenv", name, value]
     return [*words, "--remount-ro", "/dev", "--chdir", "/tmp"]
+
+
+def _guarded_proc() -> list[str]:
+    """Make the kernel's settings read-only: whose real id is root's may write many of them without any capability."""
+    guarded = [Path("/proc", name) for name in KERNEL_SETTINGS]
+    return [word for place in guarded if place.exists() for word in ("--ro-bind", str(place), str(place))]
 
 
 def _system() -> list[str]:

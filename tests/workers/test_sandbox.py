@@ -136,6 +136,21 @@ class TestReaches:
         assert text.split() == ["/out/x", "/tmp/x"]
         assert [p.name for p in (room.folder / "out").iterdir()] == ["x"]
 
+    def test_it_cannot_set_the_kernel(self, start: Start) -> None:
+        """Whose real id is root's may write many of the kernel's settings without any capability."""
+        code = (
+            "import os\n"
+            "for folder, _, files in os.walk('/proc'):\n"
+            "    if folder.split('/')[2:3] and folder.split('/')[2].isdigit() or '/self' in folder or 'thread-self' in folder:\n"
+            "        continue\n"
+            "    for name in files:\n"
+            "        try: os.close(os.open(f'{folder}/{name}', os.O_WRONLY | os.O_NONBLOCK))\n"
+            "        except OSError: continue\n"
+            "        print(f'{folder}/{name}')\n"
+        )
+
+        assert said(start("/farmhand/bin/python3", "-c", code)).split() == []
+
     def test_a_link_in_the_output_folder_leads_nowhere(self, start: Start, room: Room) -> None:
         said(start("/bin/sh", "-c", f"ln -s {room.folder} /out/link; echo hacked > /out/link/hacked"))
 

@@ -90,7 +90,14 @@ class LocalProvider:
             "--machine-id",
             machine_id,
         ]
-        command += ["--secret-file", str(secret), "--work", str(folder / "work"), "--max-life", str(request.max_life_s)]
+        command += [
+            "--secret-file",
+            str(secret),
+            "--work",
+            str(folder / "work"),
+            "--max-lifetime",
+            str(request.max_life_s),
+        ]
         command += ["--slots", str(self.slots_per_machine(request.settings))]
         if request.settings.get("cache_gib"):
             command += ["--cache-gib", str(request.settings["cache_gib"])]
