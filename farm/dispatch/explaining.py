@@ -81,9 +81,7 @@ def _reason(now: Situation) -> tuple[str, dict[str, Any]]:
     if now.paused:
         return "paused", {"what": now.paused}
     if not now.fleets:
-        return "no-fleet", {
-            "lacking": "; ".join(f"{f} {what}" for f, what in now.lacking.items()) or "there is none"
-        }
+        return "no-fleet", {"lacking": "; ".join(f"{f} {what}" for f, what in now.lacking.items()) or "there is none"}
     if now.unrated:
         return "no-rate", {"classes": ", ".join(now.unrated), "currency": now.currency}
     if now.budget_missing_micro is not None:

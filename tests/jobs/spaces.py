@@ -64,15 +64,15 @@ def templates(draw: st.DrawFn) -> str:
     first = draw(ranges(most_parts=2))
     size = draw(st.integers(1, 4))
     words = st.lists(st.sampled_from("abcdef"), min_size=size, max_size=size)
-    parameters = [
+    parameters: list[dict[str, Any]] = [
         {"name": "Frame", "type": "INT", "range": first.text},
         {"name": "Layer", "type": "STRING", "range": draw(words)},
         {"name": "Eye", "type": "STRING", "range": draw(words)},
     ]
     shape = draw(st.sampled_from([1, 2, 3]))
-    wish = {
+    wishes: dict[int, list[str | None]] = {
         1: [None],
         2: [None, "Frame * Layer", "Layer * Frame"],
         3: [None, "Frame * (Layer, Eye)", "(Eye, Layer) * Frame", "Eye * Frame * Layer"],
-    }[shape]
-    return template(parameters[:shape], draw(st.sampled_from(wish)))
+    }
+    return template(parameters[:shape], draw(st.sampled_from(wishes[shape])))

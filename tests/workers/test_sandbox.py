@@ -129,7 +129,7 @@ class TestReaches:
         assert "Connection refused" in sandbox.last_words or "unreachable" in sandbox.last_words
 
     def test_it_writes_only_to_its_output_folder_and_its_own_tmp(self, start: Start, room: Room) -> None:
-        places = "/x /etc/x /usr/x /scene/x /dev/x /farmhand/x /farmhand/lib/workers/x /root/x /out/x /tmp/x"
+        places = "/x /etc/x /usr/x /scene/x /dev/x /farmhand/x /farmhand/lib/workers/x /home/x /out/x /tmp/x"
 
         text = said(start("/bin/sh", "-c", f"for p in {places}; do touch $p 2>/dev/null && echo $p; done"))
 
@@ -141,7 +141,8 @@ class TestReaches:
         code = (
             "import os\n"
             "for folder, _, files in os.walk('/proc'):\n"
-            "    if folder.split('/')[2:3] and folder.split('/')[2].isdigit() or '/self' in folder or 'thread-self' in folder:\n"
+            "    first = (folder.split('/') + [''])[2]\n"
+            "    if first.isdigit() or first in ('self', 'thread-self'):\n"
             "        continue\n"
             "    for name in files:\n"
             "        try: os.close(os.open(f'{folder}/{name}', os.O_WRONLY | os.O_NONBLOCK))\n"
@@ -273,12 +274,12 @@ class TestSourceMounts:
         assert [m.target for m in source_mounts(tree, ["/scene"])] == ["/mnt", "/projects"]
 
     def test_beside_a_taken_place_it_goes_deeper(self, tmp_path: Path) -> None:
-        tree = self.tree(tmp_path, "root/tex/1", "root/a.png")
+        tree = self.tree(tmp_path, "home/tex/1", "home/a.png")
 
-        assert [m.target for m in source_mounts(tree, ["/root/.pyenv/versions"])] == ["/root/a.png", "/root/tex"]
+        assert [m.target for m in source_mounts(tree, ["/home/.pyenv/versions"])] == ["/home/a.png", "/home/tex"]
 
     def test_over_or_below_a_taken_place_it_is_refused(self, tmp_path: Path) -> None:
-        with pytest.raises(SourceNotAllowed, match="/root/env/lib/x"):
-            source_mounts(self.tree(tmp_path / "1", "root/env/lib/x"), ["/root/env/lib"])
+        with pytest.raises(SourceNotAllowed, match="/home/env/lib/x"):
+            source_mounts(self.tree(tmp_path / "1", "home/env/lib/x"), ["/home/env/lib"])
         with pytest.raises(SourceNotAllowed):
-            source_mounts(self.tree(tmp_path / "2", "root/env"), ["/root/env/lib"])
+            source_mounts(self.tree(tmp_path / "2", "home/env"), ["/home/env/lib"])
