@@ -13,7 +13,7 @@ from django.db import connection
 
 from farm.core.events import emit
 from farm.core.moves import move_to, sources
-from farm.core.wakeups import wake_dispatcher
+from farm.core.wakeups import wake_dispatcher, wake_reconciler
 from farm.jobs.models import Job, JobAfter, Step
 from farm.jobs.moves import (
     JOB_MOVES,
@@ -27,6 +27,9 @@ from farm.jobs.moves import (
     TaskStatus,
 )
 from farm.jobs.ripples import is_storm, job_status, step_status
+
+
+MOVIES = "farm.results.reconcilers.grow_movies"  # of a room above: it is told by name, and would look by itself
 
 
 @dataclass(frozen=True)
@@ -190,6 +193,7 @@ def _end_job(job: Job, end: JobStatus, steps: list[Step], *, now: datetime) -> l
     if not move_to(job, end, moves=JOB_MOVES, ended_at=now, suspended_by=""):
         return []
     counts = {str(s): sum(getattr(step, str(s)) for step in steps) for s in TaskStatus}
+    wake_reconciler(MOVIES)
     emit(f"job.{end}", studio=job.studio_id, subject=job.id, name=job.name, purpose=job.purpose, **counts)
     if end is not JobStatus.SUCCEEDED:
         return []
