@@ -28,7 +28,6 @@ from farm.jobs.moves import (
 )
 from farm.jobs.ripples import is_storm, job_status, step_status
 
-
 MOVIES = "farm.results.reconcilers.grow_movies"  # of a room above: it is told by name, and would look by itself
 
 
