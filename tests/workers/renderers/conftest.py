@@ -103,7 +103,7 @@ def blank_scene(blender: Blender, tmp_path: Path) -> Path:
     return save_scene(blender, tmp_path / "scene" / "blank.blend")
 
 
-def save_scene(blender: Blender, file: Path, code: str = "", **given: Any) -> Path:
+def save_scene(blender: Blender, file: Path, code: str = "", *, compress: bool = False, **given: Any) -> Path:
     """Save a tiny scene; `code` changes it first (`bpy`, `scene` and `cube` are there)."""
     file.parent.mkdir(parents=True, exist_ok=True)
     save = f"""
@@ -113,7 +113,7 @@ scene.render.resolution_x, scene.render.resolution_y, scene.render.resolution_pe
 cube = bpy.data.objects["Cube"]
 {textwrap.dedent(code)}
 bpy.context.preferences.filepaths.save_version = 0
-bpy.ops.wm.save_as_mainfile(filepath={str(file)!r}, relative_remap=False)
+bpy.ops.wm.save_as_mainfile(filepath={str(file)!r}, relative_remap=False, compress={compress})
 """
     blender.do(save, **given)
     return file
@@ -127,7 +127,7 @@ class Sessions:
         self.out = folder / "out"
         self.out.mkdir()
         self.launcher = launcher
-        self._open: list[LocalSession] = []
+        self.opened: list[LocalSession] = []
 
     def render(self, scene: Path, frames: str = "1", *, device: str = "CPU", **options: Any) -> LocalSession:
         rules = options.pop("windows_rules", ())
@@ -150,12 +150,12 @@ class Sessions:
 
     def open(self, template: str, parameters: Mapping[str, str], **options: Any) -> LocalSession:
         session = LocalSession(template, parameters, folder=self.folder, **options)
-        self._open.append(session)
+        self.opened.append(session)
         return session
 
     def close(self) -> None:
-        for session in self._open:
-            session.close()
+        while self.opened:
+            self.opened.pop().close()
 
 
 @pytest.fixture

@@ -100,7 +100,7 @@ class LocalSession:
         for number, environment in enumerate(self.step.stepEnvironments or []):
             self._begin()
             self._entered.append(self._session.enter_environment(environment=environment, identifier=str(number)))
-            ended = self._wait()
+            ended = self.wait()
             if not ended.is_success:
                 break
         return ended
@@ -112,18 +112,18 @@ class LocalSession:
 
     def run(self, kind: str = "INT", **parameters: str) -> Ended:
         self.start(kind, **parameters)
-        return self._wait()
+        return self.wait()
 
     def cancel(self) -> Ended:
         self._session.cancel_action()
-        return self._wait()
+        return self.wait()
 
     def leave(self) -> Ended | None:
         ended = None
         while self._entered:
             self._begin()
             self._session.exit_environment(identifier=self._entered.pop())
-            ended = self._wait()
+            ended = self.wait()
         return ended
 
     def close(self) -> None:
@@ -145,7 +145,7 @@ class LocalSession:
         self._lines.taken.clear()
         self.progress.clear()
 
-    def _wait(self) -> Ended:
+    def wait(self) -> Ended:
         assert self._ended.wait(300), "the action does not end"
         status = self._session.action_status
         assert status is not None

@@ -41,7 +41,9 @@ answer = [
 """
 
 
-def collect(blender: Blender, file: Path, *, frames: list[int] | None = None, rules: Any = (), folder: Path | None = None) -> list[dict[str, Any]]:
+def collect(
+    blender: Blender, file: Path, *, frames: list[int] | None = None, rules: Any = (), folder: Path | None = None
+) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = blender.do(
         COLLECT,
         file=str(file),
@@ -211,11 +213,17 @@ with bpy.data.libraries.load(source, link=True, relative=True) as (there, here):
             name="Prop",
         )
 
-        image, library, deeper = sorted(collect(blender, main), key=lambda d: (d["kind"], d["path"] != "//lib/prop.blend"))
+        image, library, deeper = sorted(
+            collect(blender, main), key=lambda d: (d["kind"], d["path"] != "//lib/prop.blend")
+        )
 
         assert (image["path"], image["library"], image["missing"]) == ("//wood.png", "//deep/paint.blend", True)
         assert (library["path"], library["library"], library["missing"]) == ("//lib/prop.blend", None, False)
-        assert (deeper["path"], deeper["library"], deeper["missing"]) == ("//deep/paint.blend", "//lib/prop.blend", False)
+        assert (deeper["path"], deeper["library"], deeper["missing"]) == (
+            "//deep/paint.blend",
+            "//lib/prop.blend",
+            False,
+        )
         touch(tmp_path, "deep/wood.png")
         assert not any(d["missing"] for d in collect(blender, main))
 

@@ -50,7 +50,9 @@ class Kept:
         return self._run("client.py", wish)
 
     def start(self, wish: str) -> subprocess.Popen[bytes]:
-        return subprocess.Popen([sys.executable, "-I", "-S", "client.py", wish], cwd=self.folder, stdout=subprocess.PIPE)
+        return subprocess.Popen(
+            [sys.executable, "-I", "-S", "client.py", wish], cwd=self.folder, stdout=subprocess.PIPE
+        )
 
     def _run(self, script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-I", "-S", script, *arguments]
@@ -127,7 +129,9 @@ class TestEntering:
 
 class TestRendering:
     def test_log_lines_and_messages_come_each_in_their_order_and_before_the_end(self, folder: Path) -> None:
-        render = "print('begin', frames); say(status='Rendering 5'); say(progress=0.5); print('done'); say(rendered=True)"
+        render = (
+            "print('begin', frames); say(status='Rendering 5'); say(progress=0.5); print('done'); say(rendered=True)"
+        )
         kept = Kept(folder, render=render)
         kept.enter()
 
@@ -150,7 +154,9 @@ class TestRendering:
 
     def test_a_line_of_the_log_cannot_pass_for_one_of_ours(self, folder: Path) -> None:
         forged = 'farmhand_end: {"cause": "no_gpu"}'
-        kept = Kept(folder, render=f"print({forged!r}); print('openjd_env: A=B'); print('a\\0' + '7'); say(rendered=True)")
+        kept = Kept(
+            folder, render=f"print({forged!r}); print('openjd_env: A=B'); print('a\\0' + '7'); say(rendered=True)"
+        )
         kept.enter()
 
         ended = kept.ask("frames 1")
