@@ -10,8 +10,10 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -144,7 +146,7 @@ class Stage:
         print(self._styled(f"\n{self.number}  {text}", "1"), flush=True)
 
     def say(self, text: str) -> None:
-        print(f"   {text}", flush=True)
+        print(_wrapped(text, indent="   "), flush=True)
 
     def run(self, *arguments: str | Path, fine: Sequence[int] = (0,), advice: str = "") -> int:
         """
@@ -169,6 +171,15 @@ class Stage:
 
     def _styled(self, text: str, code: str) -> str:
         return f"\x1b[{code}m{text}\x1b[0m" if self.colours else text
+
+
+def _wrapped(text: str, *, indent: str = "") -> str:
+    """Break lines between words where the terminal ends; nothing that a person may want to copy is broken."""
+    width = shutil.get_terminal_size((10_000, 0)).columns  # a file has no edge
+    wrap = textwrap.TextWrapper(
+        width, initial_indent=indent, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+    return "\n".join(wrap.fill(line) for line in text.splitlines())
 
 
 def _near(argument: str | Path) -> str:
@@ -321,7 +332,7 @@ def main() -> int:
     try:
         return demo(Folder.from_environment(), scene=asked.scene, frames=asked.frames, file_format=asked.format)
     except Refusal as refusal:
-        print(f"\n{refusal}", file=sys.stderr)
+        print(f"\n{_wrapped(str(refusal))}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("\nYou stopped the demo. The farm keeps running, and so does a job that was ordered.", file=sys.stderr)

@@ -12,12 +12,10 @@ import sys
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from farmhand import __version__
 from farmhand.cli import account, bill, job, scene
 from farmhand.cli.session import hints_for, session
-from farmhand.cli.words import plain
 from farmhand.errors import AnswerLost, FarmError, FarmhandError, Unreachable
 
 REFUSED, UNREACHABLE, INTERRUPTED = 1, 3, 130
@@ -83,11 +81,11 @@ def _explain(error: FarmhandError) -> int:
     """Say what went wrong and what to do, to a person and to a program; give the exit code."""
     terminal = session.terminal
     terminal.give({"error": error.problem()})
-    terminal.err.print(Text.assemble(("error: ", "bold red"), plain(error.detail)), soft_wrap=True)
+    terminal.fail(error.detail)
     if isinstance(error, FarmError):
         if len(error.errors) > 1:
             for one in error.errors:
                 terminal.tell(f"  {one['field']}: {one['detail']}")
         for hint in hints_for(error):
-            terminal.err.print(Text.assemble(("→ ", "cyan"), hint), soft_wrap=True)
+            terminal.hint(hint)
     return UNREACHABLE if isinstance(error, (Unreachable, AnswerLost)) else REFUSED

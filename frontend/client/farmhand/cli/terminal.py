@@ -40,7 +40,7 @@ class Terminal:
     def say(self, *parts: str | Text, style: str = "") -> None:
         """Say a line of the result to a person; nothing where a program listens."""
         if not self.as_json:
-            self.out.print(_line(parts, style), soft_wrap=True)
+            _print(self.out, _line(parts, style))
 
     def show(self, thing: RenderableType) -> None:
         """Show a table or the like to a person."""
@@ -64,10 +64,16 @@ class Terminal:
     # --- on the way
 
     def tell(self, *parts: str | Text, style: str = "") -> None:
-        self.err.print(_line(parts, style), soft_wrap=True)
+        _print(self.err, _line(parts, style))
 
     def warn(self, text: str) -> None:
-        self.err.print(Text.assemble(("warning: ", "bold yellow"), plain(text)), soft_wrap=True)
+        _print(self.err, Text.assemble(("warning: ", "bold yellow"), plain(text)))
+
+    def fail(self, text: str) -> None:
+        _print(self.err, Text.assemble(("error: ", "bold red"), plain(text)))
+
+    def hint(self, text: str) -> None:
+        _print(self.err, Text.assemble(("→ ", "cyan"), text))
 
     def on_wait(self, wait: Wait) -> None:
         """Say why a request waits before it is repeated."""
@@ -182,6 +188,11 @@ def row(into: Table, *cells: object, style: str = "") -> None:
 
 def _line(parts: Sequence[str | Text], style: str) -> Text:
     return Text.assemble(*(part if isinstance(part, Text) else plain(part) for part in parts), style=style)
+
+
+def _print(console: Console, line: Text) -> None:
+    """Print a line, broken between words on a terminal and not at all in a file."""
+    console.print(line, soft_wrap=not console.is_terminal)
 
 
 def _console(*, stderr: bool) -> Console:
