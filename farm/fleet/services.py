@@ -25,7 +25,7 @@ from workers import protocol
 
 logger = logging.getLogger(__name__)
 
-MAX_SLOTS = 64
+MAX_SLOTS = 1024
 
 
 class UnknownSecret(Refusal):
@@ -43,7 +43,7 @@ class ProtocolTooOld(Refusal):
 
 
 class NoSlots(Refusal):
-    """A worker needs 1 to 64 slots, with indexes from 0 upwards; this one said {slots}."""
+    """A worker needs 1 to 1,024 slots, with indexes from 0 upwards; this one said {slots}."""
 
     code = "no-slots"
     status = 422
