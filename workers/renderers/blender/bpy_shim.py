@@ -164,7 +164,8 @@ class Session:
                 scene.render.threads_mode, scene.render.threads = "FIXED", count
 
     def set_output(self, value: str) -> None:
-        self.scene.render.filepath = value
+        """Set where frames go: "//" is beside the scene; what else is relative starts at the working folder."""
+        self.scene.render.filepath = value if value.startswith("/") else os.path.join(os.getcwd(), value)  # noqa: PTH109, PTH118
 
     def set_format(self, value: str) -> None:
         settings = self.scene.render.image_settings

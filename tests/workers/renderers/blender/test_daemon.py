@@ -15,6 +15,7 @@ import numpy as np
 import OpenImageIO
 import psutil
 import pytest
+import yaml
 from openjd.sessions import ActionState
 
 from tests.workers.renderers.conftest import Blender, Sessions, save_scene, write_launcher
@@ -521,8 +522,6 @@ steps:
 """
 
     def test_it_renders(self, sessions: Sessions, blank_scene: Path, launcher: Path) -> None:
-        import yaml
-
         template = json.dumps(yaml.safe_load(textwrap.dedent(self.BUNDLE)))
         parameters = {"Blend": str(blank_scene), "Out": str(sessions.out)}
         session = sessions.open(template, parameters, env={"PATH": f"{launcher}:/usr/bin:/bin"})
