@@ -6,7 +6,7 @@ import hashlib
 import os
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -108,23 +108,29 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     return read
 
 
+@pytest.fixture
+def cache(tmp_path: Path) -> Iterator[HashCache]:
+    cache = HashCache(tmp_path / "cache.sqlite3")
+    yield cache
+    cache.close()
+
+
 class TestHashCache:
     def test_a_file_that_looks_the_same_is_not_read_again(
-        self, tmp_path: Path, old_file: Path, reads: list[Path]
+        self, tmp_path: Path, cache: HashCache, old_file: Path, reads: list[Path]
     ) -> None:
         first = HashCache(tmp_path / "cache.sqlite3")
         _, sums = first.sums(old_file)
         first.close()
         counted: list[int] = []
 
-        _, again = HashCache(tmp_path / "cache.sqlite3").sums(old_file, on_bytes=counted.append)
+        _, again = cache.sums(old_file, on_bytes=counted.append)
 
         assert again == sums
         assert reads == [old_file]
         assert counted == [7]
 
-    def test_a_file_that_was_touched_is_read_again(self, tmp_path: Path, old_file: Path, reads: list[Path]) -> None:
-        cache = HashCache(tmp_path / "cache.sqlite3")
+    def test_a_file_that_was_touched_is_read_again(self, cache: HashCache, old_file: Path, reads: list[Path]) -> None:
         cache.sums(old_file)
         os.utime(old_file, ns=(1, 1))
 
@@ -133,9 +139,8 @@ class TestHashCache:
         assert len(reads) == 2
 
     def test_a_file_whose_time_was_set_back_is_read_again(
-        self, tmp_path: Path, old_file: Path, reads: list[Path]
+        self, cache: HashCache, old_file: Path, reads: list[Path]
     ) -> None:
-        cache = HashCache(tmp_path / "cache.sqlite3")
         cache.sums(old_file)
         before = old_file.stat()
         old_file.write_bytes(b"CONTENT")
@@ -145,9 +150,10 @@ class TestHashCache:
 
         assert sums.digest == hashlib.sha256(b"CONTENT").hexdigest()
 
-    def test_a_file_that_changed_a_moment_ago_is_not_remembered(self, tmp_path: Path, reads: list[Path]) -> None:
+    def test_a_file_that_changed_a_moment_ago_is_not_remembered(
+        self, tmp_path: Path, cache: HashCache, reads: list[Path]
+    ) -> None:
         (tmp_path / "new").write_bytes(b"content")
-        cache = HashCache(tmp_path / "cache.sqlite3")
 
         cache.sums(tmp_path / "new")
         cache.sums(tmp_path / "new")
@@ -162,6 +168,7 @@ class TestHashCache:
         cache.sums(old_file)
 
         assert len(reads) == 1
+        cache.close()
 
     def test_where_no_memory_can_be_kept_files_are_read(self, old_file: Path, reads: list[Path]) -> None:
         cache = HashCache(Path("/proc/none/cache.sqlite3"))

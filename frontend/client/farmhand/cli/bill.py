@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, TextIO
 
@@ -23,7 +24,22 @@ budget_app = typer.Typer(help="What may be spent.", no_args_is_help=True)
 app.add_typer(budget_app, name="budget")
 
 MOST = 500  # lines shown on a terminal
+WIDE_ENOUGH = 100  # columns of a terminal that has room for all of the table
+NUMBERS = frozenset({"time", "per hour", "worth", "credit", "charged"})
 FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+# The farm's word for why a line costs what it costs; "" where the outcome says it.
+REASONS = {
+    "verified": "",
+    "cancelled": "",
+    "interrupted": "",
+    "lost": "",
+    "superseded": "",
+    "scene-fault": "the scene's fault",
+    "scene-fault-free": "the scene's fault, not charged",
+    "free-purpose": "free",
+    "already-charged": "charged before",
+    "farm-fault": "the farm's fault",
+}
 COLUMNS = (
     "ended_at", "project", "job", "frame", "generation", "outcome", "cause", "reason", "is_scout", "worker_class",
     "gpus", "render_ms", "setup_ms", "billable_ms", "rate_per_gpu_hour", "gross", "credit", "charged", "currency",
@@ -76,41 +92,48 @@ def show(
 
 
 def _show_lines(terminal: Terminal, jobs: _Jobs | None, lines: Iterable[Line], totals: Totals) -> None:
-    """Show lines, with the names of their jobs if they are of several."""
+    """Show lines, with the names of their jobs if they are of several, in the columns that have something to say."""
     if not totals["count"]:
         terminal.say("Nothing was used in this time.")
         return
-    numbers = ("time", "per hour", "worth", "credit", "charged")
-    rows = table("ended", "what", "outcome", "on", *numbers, right=numbers)
-    shown = 0
-    for line in lines:
-        if shown == MOST:
-            break
-        shown += 1
-        style = "" if line["charged"]["micro"] else "dim"
-        figures = (
-            say_seconds(line["billable_ms"] / 1000),
-            *(exact(line[k]["micro"]) for k in ("rate", "gross", "credit", "charged")),
-        )
-        row(
-            rows,
-            say_moment(line["ended_at"])[5:],
-            _what(jobs, line),
-            _outcome(line),
-            line["worker_class"],
-            *figures,
-            style=style,
-        )
-    sums = (exact(totals["gross"]["micro"]), exact(totals["credit"]["micro"]), exact(totals["charged"]["micro"]))
+    shown = list(islice(lines, MOST))
+    columns = _columns(jobs, has_credit=bool(totals["credit"]["micro"]), is_narrow=terminal.out.width < WIDE_ENOUGH)
+    rows = table(*columns, right=[name for name in columns if name in NUMBERS])
+    for line in shown:
+        row(rows, *(cell(line) for cell in columns.values()), style="" if line["charged"]["micro"] else "dim")
     rows.add_section()
-    time = say_seconds(totals["billable_ms"] / 1000)
-    rows.add_row(
-        "", Text(f"{say_count(totals['count'], 'attempt')} in all", style="bold"), "", "", time, "", *sums, style="bold"
-    )
+    row(rows, *(_sum(name, totals) for name in columns), style="bold")
     terminal.show(rows)
-    if shown < totals["count"]:
-        terminal.warn(f"{totals['count'] - shown:,} more lines are not shown; --csv FILE writes them all.")
-    terminal.say(Text(f"Charged: {say_money(totals['charged']['micro'], totals['charged']['currency'])}", style="bold"))
+    if len(shown) < totals["count"]:
+        terminal.warn(f"{totals['count'] - len(shown):,} more lines are not shown; --csv FILE writes them all.")
+    charged = say_money(totals["charged"]["micro"], totals["charged"]["currency"])
+    terminal.say(Text(f"Charged: {charged} for {say_count(totals['count'], 'attempt')}", style="bold"))
+
+
+def _columns(jobs: _Jobs | None, *, has_credit: bool, is_narrow: bool) -> dict[str, Callable[[Line], str]]:
+    """Give what stands in each column; a narrow terminal has no room for the date and the price of an hour."""
+    columns: dict[str, Callable[[Line], str]] = {
+        "ended": lambda line: say_moment(line["ended_at"])[11 if is_narrow else 5 :],
+        "what": lambda line: _what(jobs, line),
+        "outcome": _outcome,
+        "on": lambda line: line["worker_class"],
+        "time": lambda line: say_seconds(line["billable_ms"] / 1000),
+    }
+    if not is_narrow:
+        columns["per hour"] = lambda line: exact(line["rate"]["micro"])
+    if has_credit:
+        columns["worth"] = lambda line: exact(line["gross"]["micro"])
+        columns["credit"] = lambda line: exact(line["credit"]["micro"])
+    columns["charged"] = lambda line: exact(line["charged"]["micro"])
+    return columns
+
+
+def _sum(column: str, totals: Totals) -> str:
+    """Give what stands below a column."""
+    sums = {"worth": totals["gross"], "credit": totals["credit"], "charged": totals["charged"]}
+    if column == "time":
+        return say_seconds(totals["billable_ms"] / 1000)
+    return exact(sums[column]["micro"]) if column in sums else ""
 
 
 def _what(jobs: _Jobs | None, line: Line) -> str:
@@ -119,10 +142,12 @@ def _what(jobs: _Jobs | None, line: Line) -> str:
 
 
 def _outcome(line: Line) -> str:
-    """Say how an attempt ended, and why it costs nothing if it does."""
-    cause = f" ({line['cause'].replace('_', ' ')})" if line["cause"] else ""
-    reason = f", {line['reason'].replace('_', ' ').replace('-', ' ')}" if line["credit"]["micro"] else ""
-    return f"{line['outcome']}{cause}{reason}"
+    """Say how an attempt ended, by what, and why it costs what it costs."""
+    cause = line["cause"].replace("_", " ")
+    parts = [line["outcome"], cause if cause != line["outcome"] else "", REASONS.get(line["reason"], line["reason"])]
+    parts += ["given back later"] if line["forgiven"]["micro"] else []
+    parts += ["beyond what was held"] if line["over_hold"]["micro"] else []
+    return ", ".join(part for part in parts if part)
 
 
 class _Jobs:

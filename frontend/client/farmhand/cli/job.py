@@ -19,7 +19,7 @@ from farmhand.cli.terminal import Terminal, row, table
 from farmhand.cli.watching import show_failures, show_quotes, styled, watch
 from farmhand.cli.words import plain, say_bytes, say_count, say_moment, say_money, say_rate, say_seconds, short
 from farmhand.errors import FarmError, Refused
-from farmhand.farm import ENDED_ATTEMPT, Farm, task_count
+from farmhand.farm import ENDED, ENDED_ATTEMPT, Farm, task_count
 from farmhand.frames import parse_frames, say_frames
 from farmhand.profiles import remember
 from farmhand.pull import safe_name
@@ -145,7 +145,7 @@ def list_jobs(
             styled(_status(job)),
             done,
             counts["failed"] or "",
-            say_moment(job["created_at"]),
+            say_moment(job["created_at"])[:16],
         )
     if found:
         terminal.show(rows)
@@ -199,7 +199,8 @@ def _cost(farm: Farm, job: Job) -> str:
         if totals["credit"]["micro"]
         else ""
     )
-    return f"{say_money(totals['charged']['micro'], totals['charged']['currency'])} so far{credit}"
+    so_far = "" if job["status"] in ENDED else " so far"
+    return f"{say_money(totals['charged']['micro'], totals['charged']['currency'])}{so_far}{credit}"
 
 
 @app.command("watch")

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from farmhand.cli.bill import harmless
+from farmhand.cli.bill import REASONS, harmless
 
+from farm.billing.pricing import Reason
 from tests.frontend.client.cli.conftest import Run
 from tests.frontend.client.small_farm import PROJECT, SmallFarm
 
@@ -24,10 +25,11 @@ def line(label: str, charged: int, credit: int = 0, **more: Any) -> dict[str, An
         "cost_object": "cost",
         "outcome": "succeeded",
         "cause": "",
-        "reason": "rendered",
+        "reason": "verified",
     }
     row |= {"is_scout": False, "worker_class": "cpu", "gpus": 1, "billable_ms": 4200, "rate": money(400_000)}
     row |= {"gross": money(charged + credit), "credit": money(credit), "charged": money(charged), "attempt": "a"}
+    row |= {"forgiven": money(0), "over_hold": money(0)}
     return row | {"ended_at": "2026-11-30T12:00:00Z", "task": "t", "generation": 1, **more}
 
 
@@ -51,10 +53,30 @@ class TestShow:
         rows = [line.split("  ") for line in out.splitlines()[1:4]]
         assert [float(row[-1]) for row in rows] == [0.001256, 0.0, 0.001516]
         assert "Dusk: frame 1 (scout)" in out
-        assert "interrupted (interrupted), interrupted" in out
-        assert "3 attempts in all" in out
+        assert "interrupted  cpu" in out
         assert "0.003072  0.000300  0.002772" in out
-        assert "Charged: 0.0028 USD" in out
+        assert "Charged: 0.0028 USD for 3 attempts" in out
+
+    def test_columns_without_anything_to_say_are_left_out(
+        self, run: Run, small: SmallFarm, lines: list[dict[str, Any]]
+    ) -> None:
+        small.answers["/api/v1/statement"]["totals"]["credit"] = money(0)
+
+        assert run("bill", "show").out.splitlines()[0].split() == [
+            "ended", "what", "outcome", "on", "time", "per", "hour", "charged",
+        ]  # fmt: skip
+
+    def test_what_is_not_charged_says_why(self, run: Run, lines: list[dict[str, Any]]) -> None:
+        lines[0] |= {"outcome": "failed", "cause": "no_gpu", "reason": "farm-fault"}
+        lines[2] |= {"forgiven": money(5)}
+
+        out = run("bill", "show").out
+
+        assert "failed, no gpu, the farm's fault" in out
+        assert "succeeded, given back later" in out
+
+    def test_the_farm_has_no_reason_without_words(self) -> None:
+        assert set(REASONS) == {str(reason) for reason in Reason}
 
     def test_filters_are_the_farms_own(self, run: Run, small: SmallFarm, lines: list[dict[str, Any]]) -> None:
         run("bill", "show", "--project", "demo", "--from", "2026-11-01", "--to", "2026-12-01")
