@@ -79,11 +79,13 @@ def push(
     _tell_pushed(terminal, opened["name"], pushed)
     report = _wait(terminal, version["id"]) if wait_report else None
     terminal.give(_as_json(pushed, opened["name"], report))
-    if report is not None:
-        show_report(terminal, report)
+    here = short(version["id"])
+    if report is None:
+        terminal.next_steps((f"farmhand scene report {here} --wait", "see what is in it"))
     else:
-        terminal.next_steps((f"farmhand scene report {short(version['id'])} --wait", "see what is in it"))
-    terminal.next_steps((f"farmhand job submit {short(version['id'])} --watch", "render it"))
+        show_report(terminal, report)
+    if report is None or not report["refusal"]:
+        terminal.next_steps((f"farmhand job submit {here} --watch", "render it"))
 
 
 @app.command("report")

@@ -72,6 +72,25 @@ class TestPush:
         assert "Waiting for a machine to inspect the scene" in ran.err
         assert "Nothing stands in the way of rendering it." in ran.out
 
+    def test_a_scene_that_cannot_be_read_is_not_offered_to_be_rendered(
+        self, run: Run, small: SmallFarm, folder: Path, write: Write
+    ) -> None:
+        write("a.blend", b"scene")
+        refusal = {"code": "not_a_blend", "sentence": "a.blend is a zip."}
+        small.answers["/api/v1/scene-versions/version-0/report"] = {**REPORT, "refusal": refusal}
+        real = small.answer
+
+        def answer(method: str, path: str, query: dict[str, str], body: Any) -> tuple[int, Any]:
+            status, found = real(method, path, query, body)
+            return status, ({**found, "status": "refused"} if path == "/api/v1/scene-versions/version-0" else found)
+
+        small.answer = answer  # type: ignore[method-assign]
+
+        ran = run("scene", "push", str(folder), "--wait-report")
+
+        assert "✗ a.blend is a zip." in ran.out
+        assert "job submit" not in ran.err
+
     def test_a_folder_of_several_scenes_asks_which(self, run: Run, folder: Path, write: Write) -> None:
         write("a.blend", b"")
         write("b.blend", b"")
