@@ -232,8 +232,12 @@ def plan(order: JobOrder, *, version: SceneVersion | None, purpose: Purpose = Pu
     _check_files(expansion, version)
     software = _software(order, renderer, version, purpose, offered)
     rule = _output_rule(renderer, expansion, filled.scene, purpose)
-    steps = [_plan_step(order, step, rule, software, purpose, offered) for step in expansion.steps]
-    _check_scouts(order, steps)
+    frames = [_frames(step, limit=MAX_RENDERER_FRAME if renderer else MAX_FRAME) for step in expansion.steps]
+    scouts = _choose_scouts(order.scouts if purpose is Purpose.RENDER else "", expansion.steps, frames)
+    steps = [
+        _plan_step(order, step, rule, software, purpose, offered, frames=of_step, scouts=ahead)
+        for step, of_step, ahead in zip(expansion.steps, frames, scouts, strict=True)
+    ]
     return Plan(filled.template, expansion, steps, filled.warnings)
 
 
@@ -448,6 +452,9 @@ def _plan_step(
     software: dict[str, list[str]],
     purpose: Purpose,
     offered: Sequence[Offer],
+    *,
+    frames: list[int | None],
+    scouts: set[int],
 ) -> PlannedStep:
     needed = parse_host_requirements(step.host_requirements)
     attributes = dict(needed.attributes) | {f"farmhand:{name}": versions for name, versions in software.items()}
@@ -458,7 +465,6 @@ def _plan_step(
     if not able:
         why = "; ".join(f"{name} {lack_in_words(*lack)}" for name, lack in lacking.items()) or "there is none"
         raise NoFleet(step=step.name, why=why, field="fleet" if order.fleet else None)
-    frames = _frames(step, limit=MAX_RENDERER_FRAME if order.renderer else MAX_FRAME)
     return PlannedStep(
         requirements=requirements,
         fleets=[o.fleet for o in able],
@@ -466,7 +472,7 @@ def _plan_step(
         outputs=rule,
         frames=frames,
         ranks=halving_ranks(len(step.points)),
-        scouts=_scouts(order.scouts, frames) if purpose is Purpose.RENDER else set(),
+        scouts=scouts,
     )
 
 
@@ -492,10 +498,40 @@ def _frames(step: ExpandedStep, *, limit: int) -> list[int | None]:
 FEW = 3  # frames: that few are not split into scouts and the rest
 
 
+def _choose_scouts(wish: str, steps: Sequence[ExpandedStep], frames: Sequence[Sequence[int | None]]) -> list[set[int]]:
+    """
+    Give the places of the tasks that go ahead, for each step.
+
+    They are frames of steps that need no other frames; what these steps need, goes ahead whole.
+
+    :raises UnknownFrame: one that is named is none of the job's
+    :raises NoScouts: no step has frames
+    """
+    if wish in {"", "none"}:
+        return [set() for _ in steps]
+    if all(of_step[0] is None for of_step in frames):
+        raise NoScouts(field="scouts")
+    chosen: dict[str, set[int]] = {}
+    after_frames: set[str] = set()  # what depends on frames waits for the approval
+    for step, of_step in zip(steps, frames, strict=True):
+        waits = not after_frames.isdisjoint(step.depends_on)
+        chosen[step.name] = set() if waits or of_step[0] is None else _scouts(wish, of_step)
+        if waits or of_step[0] is not None:
+            after_frames.add(step.name)
+    needed = {name for step in steps if chosen[step.name] for name in _all_needed(step, steps)}
+    return [set(range(len(s.points))) if s.name in needed else chosen[s.name] for s in steps]
+
+
+def _all_needed(step: ExpandedStep, steps: Sequence[ExpandedStep]) -> set[str]:
+    """Give all that a step depends on, at first hand or not."""
+    found = set(step.depends_on)
+    for other in reversed(steps):  # what a step depends on comes before it
+        if other.name in found:
+            found |= set(other.depends_on)
+    return found
+
+
 def _scouts(wish: str, frames: Sequence[int | None]) -> set[int]:
-    """Give the places of the frames that go ahead; of a step without frames, none."""
-    if wish in {"", "none"} or frames[0] is None:
-        return set()
     if wish == "auto":
         return {0, (len(frames) - 1) // 2, len(frames) - 1} if len(frames) > FEW else set()
     places = {str(frame): place for place, frame in enumerate(frames)}
@@ -505,8 +541,3 @@ def _scouts(wish: str, frames: Sequence[int | None]) -> set[int]:
             raise UnknownFrame(frame=frame, field="scouts")
         found.add(places[frame])
     return found if len(frames) > len(found) else set()
-
-
-def _check_scouts(order: JobOrder, steps: Sequence[PlannedStep]) -> None:
-    if order.scouts not in {"", "none"} and all(step.frames[0] is None for step in steps):
-        raise NoScouts(field="scouts")

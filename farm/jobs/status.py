@@ -14,7 +14,7 @@ from django.db import connection
 from farm.core.events import emit
 from farm.core.moves import move_to, sources
 from farm.core.wakeups import wake_dispatcher, wake_reconciler
-from farm.jobs.models import Job, JobAfter, Step
+from farm.jobs.models import Job, JobAfter, Step, Task
 from farm.jobs.moves import (
     JOB_MOVES,
     LIVE_JOBS,
@@ -202,12 +202,18 @@ def _end_job(job: Job, end: JobStatus, steps: list[Step], *, now: datetime) -> l
 def _pause_if_needed(job: Job, steps: list[Step]) -> None:
     if job.status != JobStatus.ACTIVE:
         return
-    active = [s for s in steps if s.status == StepStatus.ACTIVE]
-    if job.approval == Approval.SCOUTING and not any(s.ready + s.leased for s in active):
+    if job.approval == Approval.SCOUTING and not _has_open_scouts(job, steps):
         Job.objects.filter(pk=job.pk).update(approval=Approval.WAITING)
         suspend(job, SuspendedBy.FAILURES if _is_storm(job, steps) else SuspendedBy.APPROVAL)
     elif _is_storm(job, steps):
         suspend(job, SuspendedBy.FAILURES)
+
+
+def _has_open_scouts(job: Job, steps: list[Step]) -> bool:
+    """Say whether scouts are still to come; they may wait for other jobs."""
+    if any(s.ready + s.leased for s in steps):
+        return True
+    return Task.objects.filter(job=job, is_scout=True, status=TaskStatus.PENDING).exists()
 
 
 def _is_storm(job: Job, steps: list[Step]) -> bool:

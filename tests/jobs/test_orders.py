@@ -12,7 +12,6 @@ from farm.core.errors import Refusal, Refusals
 from farm.fleet.models import Fleet
 from farm.fleet.requirements import UnknownCapability
 from farm.jobs import orders
-from farm.jobs.expansion import InvalidTemplate
 from farm.jobs.moves import Purpose
 from farm.jobs.orders import JobOrder, Plan, plan
 from farm.scenes.models import SceneVersion
@@ -296,7 +295,7 @@ class TestRendererVersions:
 
 class TestFleets:
     def test_an_unknown_fleet_is_refused_with_those_there_are(self, make_version: MakeVersion) -> None:
-        with pytest.raises(orders.UnknownFleet, match="no fleet 'mars'. It has: local"):
+        with pytest.raises(orders.UnknownFleet, match=r"no fleet 'mars'\. It has: local"):
             planned(make_version(), fleet="mars")
 
     def test_a_fleet_that_is_asked_for_is_required(self, make_version: MakeVersion) -> None:
@@ -309,7 +308,7 @@ class TestFleets:
         host = "  hostRequirements: {amounts: [{name: amount.worker.gpu, min: 1}]}\n"
 
         with pytest.raises(
-            orders.NoFleet, match="the step 'Count': inspectors does not take .*render.*; local has no GPU"
+            orders.NoFleet, match=r"the step 'Count': inspectors does not take .*render.*; local has no GPU"
         ):
             planned(template=TEMPLATE + host)
 
@@ -371,6 +370,31 @@ class TestScouts:
         text = TEMPLATE.replace("name: Frame,", "name: Tile,").replace("Task.Param.Frame", "Task.Param.Tile")
 
         assert refusal_of(template=text, scouts="auto").code == "no-scouts"
+
+
+class TestScoutsOfSeveralSteps:
+    TEXT = """
+specificationVersion: jobtemplate-2023-09
+name: Steps
+steps:
+- {name: Unpack, script: {actions: {onRun: {command: echo}}}}
+- name: Render
+  dependencies: [{dependsOn: Unpack}]
+  parameterSpace: {taskParameterDefinitions: [{name: Frame, type: INT, range: "1-9"}]}
+  script: {actions: {onRun: {command: echo}}}
+- name: Denoise
+  dependencies: [{dependsOn: Render}]
+  parameterSpace: {taskParameterDefinitions: [{name: Frame, type: INT, range: "1-9"}]}
+  script: {actions: {onRun: {command: echo}}}
+- {name: Tidy, dependencies: [{dependsOn: Denoise}], script: {actions: {onRun: {command: echo}}}}
+- {name: Note, script: {actions: {onRun: {command: echo}}}}
+"""
+
+    def test_frames_that_need_no_other_frames_go_ahead_with_what_they_need(self, farm: None) -> None:
+        found = planned(template=self.TEXT, scouts="auto")
+
+        scouts = {step.name: more.scouts for step, more in zip(found.expansion.steps, found.steps, strict=True)}
+        assert scouts == {"Unpack": {0}, "Render": {0, 4, 8}, "Denoise": set(), "Tidy": set(), "Note": set()}
 
 
 @pytest.mark.skipif(not INPUTS, reason="FARM_TEST_INPUTS names no folder of templates")
