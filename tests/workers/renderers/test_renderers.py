@@ -78,4 +78,8 @@ class TestEmbeddable:
 def _embedded(template: str) -> dict[str, str]:
     step = json.loads(template)["steps"][0]
     scripts = [step["script"], *(environment["script"] for environment in step.get("stepEnvironments", []))]
-    return {file.get("filename", file["name"]): file["data"] for script in scripts for file in script["embeddedFiles"]}
+    return {
+        file.get("filename", file["name"]): file["data"]
+        for script in scripts
+        for file in script.get("embeddedFiles", [])
+    }

@@ -29,6 +29,9 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, 
 from workers.renderers.blender.log_watch import MEMORY_SENTENCE, LogWatch
 
 SOCKET = "renderer.sock"
+CLIENT = "client.py"
+"""Where, in the session's folder, tasks find the client."""
+
 LOADING_LOG = "loading.log"
 LONGEST_LINE = 8192
 WISH_S = 5.0
@@ -313,6 +316,7 @@ def main() -> NoReturn:
     listener.bind(SOCKET)
     listener.listen(1)
     driver = driver_of_this_session()
+    Path(CLIENT).write_bytes(Path(client).read_bytes())
     if os.fork() == 0:
         detach()
         keep(listener, command, driver)
