@@ -103,7 +103,9 @@ def claim(
 _PICK = """
 SELECT t.id, t.step_id, t.job_id, t.studio_id, j.cost_object_id, j.purpose
   FROM unnest(%s::uuid[], %s::int[]) AS w(step, n)
-  CROSS JOIN LATERAL (SELECT id, step_id, job_id, studio_id FROM jobs_task WHERE step_id = w.step AND status = 'ready'
+  CROSS JOIN LATERAL (SELECT id, step_id, job_id, studio_id FROM jobs_task k WHERE step_id = w.step AND status = 'ready'
+                         AND NOT EXISTS (SELECT FROM dispatch_attempt a  -- one that was overtaken has not stopped yet
+                                          WHERE a.task_id = k.id AND a.status IN ('assigned', 'started'))
                        ORDER BY rank, index LIMIT w.n FOR NO KEY UPDATE SKIP LOCKED) t
   JOIN jobs_job j ON j.id = t.job_id AND j.status = 'active'
 """
