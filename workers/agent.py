@@ -262,8 +262,9 @@ def choose_slots(wanted: int | None, gpus: list[Gpu]) -> list[Gpu]:
 
 def slot_memory_mib(slots: int) -> int:
     """Share the machine's memory among its slots, some kept for the agent."""
-    total = psutil.virtual_memory().total >> 20
-    return max(512, (total - SPARE_MEMORY_MIB) // slots)
+    memory = psutil.virtual_memory()  # others live on this machine too: what they have is not ours to lend
+    usable = min(memory.total, memory.available) >> 20
+    return max(512, (usable - SPARE_MEMORY_MIB) // slots)
 
 
 def boot_id() -> str:

@@ -53,7 +53,9 @@ def sync(worker: Worker, request: SyncRequest, *, now: datetime) -> SyncAnswer:
     """Take what a worker says and answer with all it shall hold. Idempotent; twenty ends are one transaction."""
     ids = [_id(r.attempt) for r in request.attempts]
     held = {a.id: a for a in Attempt.objects.filter(worker=worker, pk__in=ids)}
-    ends = [ReportedEnd(_id(r.attempt), r.generation, r.end) for r in request.attempts if r.end is not None]
+    ends = [
+        ReportedEnd(_id(r.attempt), r.generation, r.end, r.log_chunks) for r in request.attempts if r.end is not None
+    ]
     wrong = unproved(ends, held)
     open_reports = {_id(r.attempt): r for r in request.attempts if r.end is None}
     running = _running(open_reports)
@@ -150,7 +152,7 @@ def _running(reports: dict[UUID, AttemptReport]) -> list[tuple[UUID, int]]:
 
 _HELD = """
 SELECT a.id, a.generation, a.slot, a.step_id, t.status, t.generation, t.parameters,
-       s.parameter_types, s.outputs, s.requirements, j.timeout_s, j.no_progress_s, p.recent_ms
+       s.parameter_types, s.outputs, j.timeout_s, j.no_progress_s, p.recent_ms
   FROM dispatch_attempt a
   JOIN jobs_task t ON t.id = a.task_id
   JOIN jobs_step s ON s.id = a.step_id
@@ -178,14 +180,11 @@ def _assignments(worker: Worker, unpaid: set[UUID]) -> list[Assignment]:
             parameters,
             types,
             outputs,
-            requirements,
             asked,
             no_progress,
             recent,
         ) = row
-        parameters, types, outputs, requirements = (
-            json.loads(v) if isinstance(v, str) else v for v in (parameters, types, outputs, requirements)
-        )
+        parameters, types, outputs = (json.loads(v) if isinstance(v, str) else v for v in (parameters, types, outputs))
         reason = ""
         if status == TaskStatus.CANCELLED:
             reason = "cancelled"
@@ -205,7 +204,7 @@ def _assignments(worker: Worker, unpaid: set[UUID]) -> list[Assignment]:
                 expected=expected_outputs(outputs, parameters),
                 timeout_s=timeout_s(recent or [], asked),
                 no_progress_s=no_progress,
-                memory_mib=int(Requirements.from_json(requirements).amounts.get("worker.memory", 0)),
+                memory_mib=0,  # what a step needs at least is no limit; its slot's share of the machine is
             )
         )
     return found

@@ -25,7 +25,7 @@ from farm.core import keys
 from farm.dispatch.models import Attempt, Output
 from farm.dispatch.moves import OPEN_ATTEMPTS, AttemptStatus
 from farm.dispatch.predicting import RECENT
-from farm.dispatch.uploads import is_stored
+from farm.dispatch.uploads import MAX_LOG_CHUNKS, is_stored
 from farm.fleet.models import Worker
 from farm.jobs.models import Task
 from farm.jobs.moves import TaskStatus
@@ -51,6 +51,7 @@ class ReportedEnd:
     attempt: UUID
     generation: int
     end: End
+    log_chunks: int = 0
 
 
 @dataclass
@@ -108,6 +109,7 @@ def end_attempts(worker: Worker, ends: Sequence[ReportedEnd], wrong: dict[UUID, 
         elif reported.attempt in wrong:
             work.answer(attempt.id, Answer.REFUSED, wrong[reported.attempt])
         else:
+            attempt.log_chunks = max(attempt.log_chunks, min(reported.log_chunks, MAX_LOG_CHUNKS))
             _end_one(work, attempt, tasks[attempt.task_id], reported)
     _record_outputs(work)
     _learn_pace(work.succeeded)
@@ -190,6 +192,7 @@ def _close(work: Endings, attempt: Attempt, task: Task, end: End, status: Attemp
             "render_ms",
             "peak_memory_mib",
             "device",
+            "log_chunks",
             "ended_at",
             "is_settled",
         ]

@@ -38,25 +38,32 @@ class Explanation:
 
 
 _SENTENCES = {
-    "succeeded": "All {total} tasks succeeded.",
-    "failed": "It ended with {failed} of {total} tasks failed. Look at them, then retry the failed ones.",
-    "cancelled": "It was cancelled; {succeeded} of {total} tasks had succeeded.",
-    "suspended-person": "A person suspended it. Resume it when it shall go on; {leased} tasks still run.",
+    "succeeded": "All {total:tasks} succeeded.",
+    "failed": "It ended with {failed} of {total:tasks} failed. Look at them, then retry the failed ones.",
+    "cancelled": "It was cancelled; {succeeded} of {total:tasks} had succeeded.",
+    "suspended-person": "A person suspended it. Resume it when it shall go on; {leased:tasks} still at work.",
     "suspended-approval": "Its scout frames are done. Look at them and at the quote, then continue.",
-    "suspended-failures": "It suspended itself: {failed} tasks failed. Look at one, then resume or cancel.",
+    "suspended-failures": "It suspended itself: {failed:tasks} failed. Look at one, then resume or cancel.",
     "suspended-budget": "It is suspended by its budget.",
-    "rendering": "Rendering on {slots} slots, {succeeded} of {total} done{eta}.",
+    "rendering": "Rendering on {slots:slots}, {succeeded} of {total} done{eta}.",
     "waits-for-jobs": "It waits for: {jobs}.",
     "paused": "The {what} is paused.",
     "no-fleet": "No fleet could run it: {lacking}.",
     "no-rate": "There is no {currency} rate for {classes}; the farm's operator must set one.",
     "budget": "It waits for budget: {missing} {currency} are missing for the next task.",
-    "starting": "{ready} tasks are ready; {starting} machines are starting for them.",
-    "refused": "{ready} tasks are ready, but no machine came: {refused}",
-    "limit": "{ready} tasks are ready; all {most} machines of its fleets are at work, {ahead} tasks go first.",
-    "next": "{ready} tasks are ready and about to be handed out.",
-    "settling": "{leased} tasks are ending.",
+    "starting": "{ready:tasks} ready; {starting:machines} starting for them.",
+    "refused": "{ready:tasks} ready, but no machine came: {refused}",
+    "limit": "{ready:tasks} ready; its fleets' {most:machines} at work, {ahead:tasks} of other jobs go first.",
+    "next": "{ready:tasks} ready and about to be handed out.",
+    "settling": "{leased:tasks} about to end.",
 }
+
+
+class _Counted(int):
+    """A number that says its noun in a sentence: `{n:tasks}` is "1 task" or "1,200 tasks"."""
+
+    def __format__(self, noun: str) -> str:
+        return f"{int(self):,} {noun.removesuffix('s') if self == 1 else noun}" if noun else f"{int(self):,}"
 
 
 def explain(now: Situation) -> Explanation:
@@ -65,7 +72,8 @@ def explain(now: Situation) -> Explanation:
     numbers: dict[str, Any] = {**now.counts, "total": total}
     code, more = _reason(now)
     params = {**numbers, **more}
-    return Explanation(code, params, _SENTENCES[code].format(**params))
+    worded = {name: _Counted(value) if isinstance(value, int) else value for name, value in params.items()}
+    return Explanation(code, params, _SENTENCES[code].format(**worded))
 
 
 def _reason(now: Situation) -> tuple[str, dict[str, Any]]:

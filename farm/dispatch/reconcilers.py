@@ -77,7 +77,7 @@ def _provide(row: Fleet, offer: Offer, demand: list[StepDemand], *, now: datetim
     if decision.launch:
         fleet.launch(row, decision, now=now)
     if decision.end:
-        fleet.end_workers(row, decision.end, reason=decision.reason, now=now)
+        fleet.end_workers(row, decision.end, reason=decision.reason, only_idle=True, now=now)
 
 
 def _state(row: Fleet, offer: Offer, demand: list[StepDemand]) -> FleetState:
@@ -95,7 +95,7 @@ def _state(row: Fleet, offer: Offer, demand: list[StepDemand]) -> FleetState:
     )
     return FleetState(
         present=len(usable),
-        present_slots=sum(len(w.slots) or per_machine for w in usable),
+        leaving=len(workers) - len(usable),
         slots_per_machine=per_machine,
         busy_slots=busy,
         wanted_slots=wanted,

@@ -28,12 +28,12 @@ class Idler:
 class FleetState:
     """What runs and boots, and how many slots the work that only waits could use."""
 
-    present: int  # machines that run, boot or were asked for
-    present_slots: int  # their slots, those still booting guessed
+    present: int  # machines that run, boot or were asked for, and may take work
     slots_per_machine: int
     busy_slots: int
     wanted_slots: int  # tasks ready that this fleet could run, each on a slot of its own
     idle: tuple[Idler, ...]
+    leaving: int = 0  # machines that take nothing more, but are still there
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,7 @@ def decide(rules: FleetRules, state: FleetState, *, now: datetime) -> Decision:
     target = min(needed, rules.max_machines)
     numbers = {
         "present": state.present,
+        "leaving": state.leaving,
         "needed": needed,
         "max": rules.max_machines,
         "ready": state.wanted_slots,
@@ -59,7 +60,8 @@ def decide(rules: FleetRules, state: FleetState, *, now: datetime) -> Decision:
     if rules.is_paused:
         return Decision(0, (), "paused", numbers)
     if target > state.present:
-        return Decision(target - state.present, (), "work-ready", numbers)
-    surplus = state.present - max(target, rules.min_machines)
+        room = max(0, rules.max_machines - state.present - state.leaving)
+        return Decision(min(target - state.present, room), (), "work-ready" if room else "limit", numbers)
+    surplus = state.present - target
     tired = sorted((i for i in state.idle if now - i.since >= rules.idle_timeout), key=lambda i: i.since)
     return Decision(0, tuple(i.worker for i in tired[:surplus]), "idle", numbers)

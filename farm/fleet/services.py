@@ -19,11 +19,14 @@ from farm.core.errors import Refusal
 from farm.core.moves import move_to
 from farm.fleet.models import Fleet, FleetDecision, Worker
 from farm.fleet.moves import LIVE_WORKERS, PRESENT_WORKERS, STARTING_WORKERS, WORKER_MOVES, WorkerStatus
-from farm.fleet.providers import InsufficientCapacity, LaunchRequest, Order, ProviderError, provider
+from farm.fleet.providers import InsufficientCapacity, LaunchRequest, Machine, Order, ProviderError, provider
+from farm.fleet.requirements import version_key
 from farm.fleet.scaling import Decision, FleetRules
 from workers import protocol
 
 logger = logging.getLogger(__name__)
+
+LAG = timedelta(seconds=30)  # a provider's own list may lag behind its launches
 
 MAX_SLOTS = 1024
 
@@ -51,6 +54,8 @@ class NoSlots(Refusal):
 
 @dataclass(frozen=True)
 class Registration:
+    """A worker that came in, and the token it has from now on."""
+
     worker: Worker
     token: str
 
@@ -60,11 +65,13 @@ def _digest(text: str) -> str:
 
 
 def rules_of(fleet: Fleet) -> FleetRules:
+    """Give what `scaling` is to know of a fleet."""
     return FleetRules(fleet.min_machines, fleet.max_machines, timedelta(seconds=fleet.idle_timeout_s), fleet.is_paused)
 
 
 def record(fleet: Fleet, kind: str, reason: str, *, worker: UUID | None = None, **params: Any) -> None:
-    FleetDecision.objects.create(fleet=fleet, worker_id=worker, kind=kind, reason=reason, params=params)
+    """Write a decision down, with the numbers that led to it."""
+    FleetDecision.objects.create(fleet=fleet, worker_id=worker, kind=kind, reason=reason[:64], params=params)
 
 
 def launch(fleet: Fleet, decision: Decision, *, now: datetime) -> int:
@@ -74,26 +81,29 @@ def launch(fleet: Fleet, decision: Decision, *, now: datetime) -> int:
     The rows are committed before the provider is asked, so that no machine ever exists that the farm does not know; a
     machine whose answer was lost is found by the audit through its token.
     """
-    secrets_of: dict[UUID, str] = {}
-    with transaction.atomic():
-        for _ in range(decision.launch):
-            secret = secrets.token_urlsafe(32)
-            worker = Worker.objects.create(fleet=fleet, secret_digest=_digest(secret), requested_at=now)
-            secrets_of[worker.id] = secret
+    asked = [secrets.token_urlsafe(32) for _ in range(decision.launch)]
+    with transaction.atomic(durable=True):
+        rows = Worker.objects.bulk_create(
+            Worker(fleet=fleet, secret_digest=_digest(secret), requested_at=now) for secret in asked
+        )
         record(fleet, "launch", decision.reason, worker=None, count=decision.launch, **decision.params)
     request = LaunchRequest(
         fleet=fleet.name,
         settings=fleet.settings,
         farm_url=settings.FARM_URL,
-        orders=[Order(token=str(worker), secret=secret) for worker, secret in secrets_of.items()],
+        orders=[Order(token=str(row.id), secret=secret) for row, secret in zip(rows, asked, strict=True)],
         max_life_s=fleet.max_life_s,
     )
     try:
         machines = provider(fleet.provider).launch(request)
     except ProviderError as refusal:
-        _give_up(fleet, list(secrets_of), refusal, now=now)
+        _give_up(fleet, [row.id for row in rows], refusal, now=now)
         return 0
-    _note_machines(fleet, {UUID(m.token): m.id for m in machines}, asked=set(secrets_of), now=now)
+    note_machines(machines)
+    came = {machine.token for machine in machines}
+    if missing := [row.id for row in rows if str(row.id) not in came]:
+        why = "fewer machines came than were asked for"
+        _give_up(fleet, missing, InsufficientCapacity(provider=fleet.provider, why=why), now=now)
     return len(machines)
 
 
@@ -106,17 +116,16 @@ def _give_up(fleet: Fleet, workers: Sequence[UUID], refusal: ProviderError, *, n
         record(fleet, "refused", refusal.code, count=len(workers), sentence=refusal.sentence)
 
 
-def _note_machines(fleet: Fleet, machines: dict[UUID, str], *, asked: set[UUID], now: datetime) -> None:
-    with transaction.atomic():
-        for worker, machine_id in machines.items():
-            Worker.objects.filter(pk=worker).update(machine_id=machine_id)
-            Worker.objects.filter(pk=worker, status=WorkerStatus.REQUESTED).update(status=WorkerStatus.BOOTING)
-    if missing := asked - set(machines):
-        _give_up(
-            fleet,
-            list(missing),
-            InsufficientCapacity(provider=fleet.provider, why="fewer machines came than were asked for"),
-            now=now,
+def note_machines(machines: Sequence[Machine]) -> None:
+    """Keep the provider's names of machines; those that were only asked for exist now."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            UPDATE fleet_worker w
+               SET machine_id = m.id, status = CASE WHEN w.status = 'requested' THEN 'booting' ELSE w.status END
+              FROM unnest(%s::uuid[], %s::text[]) AS m(worker, id) WHERE w.id = m.worker AND w.machine_id = ''
+            """,
+            [[machine.token for machine in machines], [machine.id for machine in machines]],
         )
 
 
@@ -124,7 +133,7 @@ def register(request: protocol.RegisterRequest, *, now: datetime) -> Registratio
     """
     Take a booted machine in: its one-time secret becomes a token of its own.
 
-    :raises UnknownSecret: the secret is unknown, or was used
+    :raises UnknownSecret: the secret is unknown, or the token that came of it has been used
     :raises ProtocolTooOld: the agent is too old (or too new) to talk to
     :raises NoSlots: nothing it could run work on
     """
@@ -134,18 +143,22 @@ def register(request: protocol.RegisterRequest, *, now: datetime) -> Registratio
         raise NoSlots(slots=[s.index for s in request.slots][:MAX_SLOTS])
     token = secrets.token_urlsafe(32)
     with transaction.atomic():
-        worker = (
-            Worker.objects.select_for_update(of=("self",))
-            .select_related("fleet")
-            .filter(secret_digest=_digest(request.secret))
-            .first()
-        )
-        if worker is None or not move_to(
-            worker, WorkerStatus.READY, moves=WORKER_MOVES, **_stated(request), **_arrival(token, now)
-        ):
+        worker = Worker.objects.select_for_update().filter(secret_digest=_digest(request.secret)).first()
+        if worker is None or not _enter(worker, request, token, now=now):
             raise UnknownSecret
-        _learn_software(worker.fleet, request.software)
+        fleet = Fleet.objects.select_for_update(no_key=True).get(pk=worker.fleet_id)
+        _learn_software(fleet, worker)
     return Registration(worker, token)
+
+
+def _enter(worker: Worker, request: protocol.RegisterRequest, token: str, *, now: datetime) -> bool:
+    """Let a worker in; one whose answer was lost may ask again, until it has used its token."""
+    if worker.status == WorkerStatus.READY and worker.boot_id == request.boot_id:
+        worker.token_digest = _digest(token)
+        worker.save(update_fields=["token_digest"])
+        return True
+    arrival = {"token_digest": _digest(token), "registered_at": now, "last_seen_at": now, "idle_since": now}
+    return move_to(worker, WorkerStatus.READY, moves=WORKER_MOVES, **_stated(request), **arrival)
 
 
 def _stated(request: protocol.RegisterRequest) -> dict[str, Any]:
@@ -163,22 +176,15 @@ def _stated(request: protocol.RegisterRequest) -> dict[str, Any]:
     }
 
 
-def _arrival(token: str, now: datetime) -> dict[str, Any]:
-    return {
-        "secret_digest": None,
-        "token_digest": _digest(token),
-        "registered_at": now,
-        "last_seen_at": now,
-        "idle_since": now,
-    }
-
-
-def _learn_software(fleet: Fleet, software: dict[str, list[str]]) -> None:
-    """Remember what the fleet's machines offer, also while none runs."""
-    known = {name: sorted({*fleet.software.get(name, []), *versions}) for name, versions in software.items()}
-    if known != {name: fleet.software.get(name) for name in known}:
-        fleet.software = {**fleet.software, **known}
-        fleet.save(update_fields=["software"])
+def _learn_software(fleet: Fleet, latest: Worker) -> None:
+    """Remember what the fleet's machines offer, also while none runs: what those say that are there now."""
+    known: dict[str, set[str]] = {}
+    present = Worker.objects.filter(fleet=fleet, status__in=LIVE_WORKERS).exclude(pk=latest.pk)
+    for software in [latest.software, *present.values_list("software", flat=True)]:
+        for name, versions in software.items():
+            known.setdefault(name, set()).update(versions)
+    fleet.software = {name: sorted(versions, key=version_key) for name, versions in known.items()}
+    fleet.save(update_fields=["software"])
 
 
 def worker_by_token(token: str) -> Worker | None:
@@ -196,8 +202,8 @@ def note_sync(worker: Worker, request: protocol.SyncRequest, *, is_idle: bool, n
         cursor.execute(
             """
             UPDATE fleet_worker
-               SET free_disk_mib = %s, scene_versions = %s::uuid[], slot_steps = %s, slot_use = %s, last_seen_at = %s,
-                   idle_since = CASE WHEN %s THEN coalesce(idle_since, %s) END
+               SET secret_digest = NULL, free_disk_mib = %s, scene_versions = %s::uuid[], slot_steps = %s,
+                   slot_use = %s, last_seen_at = %s, idle_since = CASE WHEN %s THEN coalesce(idle_since, %s) END
              WHERE id = %s
             """,
             [
@@ -216,7 +222,7 @@ def note_sync(worker: Worker, request: protocol.SyncRequest, *, is_idle: bool, n
 def drain(worker: Worker, *, reason: str) -> None:
     """Let a worker finish what it has and take nothing more."""
     if move_to(worker, WorkerStatus.DRAINING, moves=WORKER_MOVES, cause=reason):
-        record(worker.fleet, "drain", reason[:64], worker=worker.id)
+        record(worker.fleet, "drain", reason, worker=worker.id)
 
 
 def quarantine(worker: Worker, *, reason: str, now: datetime) -> None:
@@ -227,22 +233,17 @@ def quarantine(worker: Worker, *, reason: str, now: datetime) -> None:
     logger.warning("worker %s quarantined: %s", worker.id, reason)
 
 
-def end_workers(fleet: Fleet, workers: Sequence[UUID], *, reason: str, now: datetime) -> None:
-    """End machines: the farm forgets their tokens, then the provider ends them."""
+def end_workers(fleet: Fleet, workers: Sequence[UUID], *, reason: str, now: datetime, only_idle: bool = False) -> None:
+    """End machines: the farm forgets their tokens, then the provider ends them. `only_idle`: not those now at work."""
+    rows = Worker.objects.select_for_update().filter(pk__in=workers, status__in=PRESENT_WORKERS).order_by("pk")
+    ended: list[Worker] = []
     with transaction.atomic():
-        rows = list(Worker.objects.select_for_update().filter(pk__in=workers, status__in=PRESENT_WORKERS))
-        for worker in rows:
-            move_to(
-                worker,
-                WorkerStatus.GONE,
-                moves=WORKER_MOVES,
-                cause=reason,
-                gone_at=now,
-                token_digest=None,
-                secret_digest=None,
-            )
-            record(fleet, "end", reason[:64], worker=worker.id)
-    if machines := [w.machine_id for w in rows if w.machine_id]:
+        for worker in rows.filter(idle_since__isnull=False) if only_idle else rows:
+            gone = {"cause": reason, "gone_at": now, "token_digest": None, "secret_digest": None}
+            if move_to(worker, WorkerStatus.GONE, moves=WORKER_MOVES, **gone):
+                record(fleet, "end", reason, worker=worker.id)
+                ended.append(worker)
+    if machines := [w.machine_id for w in ended if w.machine_id]:
         provider(fleet.provider).terminate(machines)
 
 
@@ -258,14 +259,15 @@ def audit(fleet: Fleet, *, now: datetime) -> list[UUID]:
     if strangers := [m.id for token, m in machines.items() if token not in present]:
         logger.warning("fleet %s: ended %d machines nobody asked for", fleet.name, len(strangers))
         provider(fleet.provider).terminate(strangers)
-    asked_long_ago = now - timedelta(seconds=30)  # the provider's own list may lag behind its launches
+    note_machines([m for token, m in machines.items() if token in present])  # whose launch was never answered
+    asked_long_ago = now - LAG
     vanished = [w for token, w in present.items() if token not in machines and w.requested_at < asked_long_ago]
+    boot_time = timedelta(seconds=fleet.boot_timeout_s)
     late = [
         w
-        for w in present.values()
-        if w.status in STARTING_WORKERS and now - w.requested_at > timedelta(seconds=fleet.boot_timeout_s)
+        for token, w in present.items()
+        if w.status in STARTING_WORKERS and now - w.requested_at > boot_time and token in machines
     ]
     for workers, reason in ((vanished, "its machine is gone"), (late, "it never registered")):
-        if workers:
-            end_workers(fleet, [w.id for w in workers], reason=reason, now=now)
+        end_workers(fleet, [w.id for w in workers], reason=reason, now=now)
     return [w.id for w in (*vanished, *late)]

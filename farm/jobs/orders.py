@@ -19,7 +19,7 @@ from farm.fleet.requirements import (
 from farm.fleet.selectors import Offer, able_among, offers
 from farm.jobs.expansion import ExpandedStep, Expansion, expand
 from farm.jobs.moves import Purpose
-from farm.jobs.outputs import inspection_rule, render_rule
+from farm.jobs.outputs import expected_outputs, inspection_rule, render_rule
 from farm.jobs.ripples import halving_ranks
 from farm.scenes.defaults import SceneDefaults, defaults_of
 from farm.scenes.models import ManifestEntry, SceneVersion
@@ -82,6 +82,10 @@ class UnknownChoice(Refusal):
     status = 422
 
 
+# What to say in the order, where the report's own words, made without knowing this farm, leave it open.
+_ANSWERS = {"video_output": "Say which: FileFormat=PNG, or another image format."}
+
+
 class SceneProblem(Refusal):
     """{sentence}"""
 
@@ -89,9 +93,9 @@ class SceneProblem(Refusal):
     status = 422
 
     def __init__(self, problem: Mapping[str, Any], field: str) -> None:
-        super().__init__(
-            field=field, sentence=problem["sentence"], problem=problem["code"], **_numbers(problem["params"])
-        )
+        answer = _ANSWERS.get(problem["code"], "")
+        sentence = f"{problem['sentence']} {answer}".strip()
+        super().__init__(field=field, sentence=sentence, problem=problem["code"], **_numbers(problem["params"]))
 
 
 class EngineNeedsGpu(Refusal):
@@ -159,6 +163,9 @@ class NoScouts(Refusal):
 
     code = "no-scouts"
     status = 422
+
+
+ORDINARY_MIB = 1024  # a picture below this needs no machine of its own kind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -457,10 +464,13 @@ def _plan_step(
     scouts: set[int],
 ) -> PlannedStep:
     needed = parse_host_requirements(step.host_requirements)
+    amounts = dict(needed.amounts)
+    if (memory := _picture_mib(rule, step)) > ORDINARY_MIB:
+        amounts["worker.memory"] = max(memory, amounts.get("worker.memory", 0))
     attributes = dict(needed.attributes) | {f"farmhand:{name}": versions for name, versions in software.items()}
     if order.fleet:
         attributes["farmhand:fleet"] = [order.fleet]
-    requirements = Requirements(needed.amounts, attributes)
+    requirements = Requirements(amounts, attributes)
     able, lacking = able_among(offered, requirements, purpose=str(purpose))
     if not able:
         why = "; ".join(f"{name} {lack_in_words(*lack)}" for name, lack in lacking.items()) or "there is none"
@@ -474,6 +484,13 @@ def _plan_step(
         ranks=halving_ranks(len(step.points)),
         scouts=scouts,
     )
+
+
+def _picture_mib(rule: Mapping[str, Any] | None, step: ExpandedStep) -> float:
+    """Give the MiB that a picture of this size takes at the least: four floats a pixel, once drawn and once written."""
+    files = expected_outputs(rule, dict(zip(step.names, step.points[0], strict=True))) or []
+    pixels = max(((f.width or 0) * (f.height or 0) for f in files), default=0)
+    return pixels * 4 * 4 * 2 / 2**20
 
 
 # --- frames

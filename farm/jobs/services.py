@@ -11,6 +11,8 @@ from uuid import UUID
 
 from django.db import connection, transaction
 
+from farm.billing.models import CostObject
+from farm.billing.pricing import hold_amount
 from farm.billing.services import open_cost_object
 from farm.core.errors import Invalid, NotFound, Refusal
 from farm.core.events import emit
@@ -61,8 +63,15 @@ class NotSuspended(Refusal):
     code = "not-suspended"
 
 
+class BudgetTooSmall(Refusal):
+    """With a budget of {budget} {currency} not one frame could start: until it is known how long frames take, each sets {least} {currency} aside, ten minutes' worth. Give at least that; what is not used is not charged."""  # noqa: E501
+
+    code = "budget-too-small"
+    status = 422
+
+
 class NothingToRetry(Refusal):
-    """There is nothing to retry: no task is {which}."""
+    """There is nothing to retry: no task is {which}. Cancelled tasks are retried with 'missing', any with a list."""
 
     code = "nothing-to-retry"
 
@@ -103,6 +112,7 @@ def submit_job(
         worker_classes=planned.worker_classes,
         now=now,
     )
+    _require_budget(cost_object, order.budget_micro, purpose)
     scouting = any(step.scouts for step in planned.steps)
     job = Job.objects.create(
         studio=project.studio,
@@ -137,6 +147,17 @@ def submit_job(
     wake_dispatcher()
     wake_reconciler(CAPACITY)
     return job
+
+
+def _require_budget(cost_object: CostObject, budget_micro: int | None, purpose: Purpose) -> None:
+    """A budget below the first hold would let nothing start, for ever."""
+    if budget_micro is None:
+        return
+    rates = cost_object.quoted_rates.values_list("micro_per_gpu_hour", flat=True)
+    least = min((hold_amount(None, gpus=1, rate=rate, purpose=str(purpose)) for rate in rates), default=0)
+    if budget_micro < least:
+        shown = {"budget": f"{budget_micro / 1e6:.2f}", "least": f"{least / 1e6:.2f}", "currency": cost_object.currency}
+        raise BudgetTooSmall(**shown, field="budget_micro")
 
 
 def _wait_for(job: Job, after: Sequence[UUID]) -> bool:

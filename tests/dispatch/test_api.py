@@ -19,6 +19,11 @@ from workers.protocol import UploadKind, digest_of_parts
 pytestmark = pytest.mark.django_db
 
 SECRET = "once"
+NOTHING_HELD = protocol.encode(
+    protocol.SyncRequest(
+        state=protocol.WorkerState.READY, reason="", free_disk_mib=1, scene_versions=[], slots=[], attempts=[]
+    )
+)
 
 
 @pytest.fixture
@@ -75,11 +80,20 @@ class TestRegister:
     def test_a_secret_opens_once(self, moment: datetime) -> None:
         expect_machine(moment)
 
-        first, second = post("register", registration()), post("register", registration())
+        first, second = post("register", registration()), post("register", registration(boot_id="another"))
 
         assert first.status_code == 200
         assert first.json()["queue"] == f"worker.{first.json()['worker']}"
         assert (second.status_code, second.json()["code"]) == (401, "unknown-secret")
+
+    def test_a_boot_that_did_not_hear_the_answer_may_ask_again_until_it_has_spoken(self, moment: datetime) -> None:
+        expect_machine(moment)
+        first, second = post("register", registration()).json(), post("register", registration()).json()
+
+        assert first["worker"] == second["worker"]
+        assert post("sync", NOTHING_HELD, token=first["token"]).status_code == 401
+        assert post("sync", NOTHING_HELD, token=second["token"]).status_code == 200
+        assert post("register", registration()).status_code == 401
 
     @pytest.mark.parametrize(
         ("changes", "status", "code"),
@@ -114,11 +128,8 @@ class TestSync:
 
     def test_says_all_that_it_shall_hold(self, moment: datetime) -> None:
         _, token, attempt = holding_worker(moment)
-        said = protocol.SyncRequest(
-            state=protocol.WorkerState.READY, reason="", free_disk_mib=1, scene_versions=[], slots=[], attempts=[]
-        )
 
-        answer = post("sync", protocol.encode(said), token=token)
+        answer = post("sync", NOTHING_HELD, token=token)
 
         assert [a["attempt"] for a in answer.json()["attempts"]] == [str(attempt.id)]
 
@@ -134,7 +145,8 @@ class TestGrants:
         assert grant["parts"][0]["method"] == "PUT"
 
     def test_leave_out_what_is_another_workers(self, moment: datetime) -> None:
-        _, _, attempt = holding_worker(moment)
+        _, token, attempt = holding_worker(moment)
+        assert post("sync", NOTHING_HELD, token=token).status_code == 200
         expect_machine(moment)
         stranger = post("register", registration()).json()["token"]
 

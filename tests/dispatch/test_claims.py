@@ -112,7 +112,8 @@ class TestASickWorker:
 
 class TestWhy:
     def test_says_how_much_budget_is_missing(self, now: datetime) -> None:
-        job = submit(open_customer(), frames="1", budget_micro=1_000, now=now)
+        job = submit(open_customer(), frames="1", budget_micro=100_000, now=now)
+        Budget.objects.filter(subject=job.cost_object_id).update(cap_micro=1_000)
         start_worker(now=now)
         dispatch(now=now)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -215,3 +216,14 @@ class TestACancelledJob:
         assert job.status == JobStatus.CANCELLED
         (fact,) = charged(job)
         assert fact.render_ms == 6_000
+
+
+class TestALog:
+    def test_that_comes_with_the_end_is_kept(self, job: Job, worker: FakeWorker, now: datetime) -> None:
+        (attempt,) = attempts_of(job)
+        ended = report(str(attempt.id), attempt.generation, phase=Phase.ENDED, end=success(attempt.id))
+        worker.held[str(attempt.id)] = replace(ended, log_chunks=2)
+
+        worker.sync(now=now)
+
+        assert attempts_of(job)[0].log_chunks == 2

@@ -170,7 +170,6 @@ class TestJobs:
         mine = next(budget for budget in budgets if budget["subject"] == job["cost_object"])
         assert mine["cap"]["amount"].startswith("5")
 
-    @pytest.mark.xfail(strict=False, reason="the farm forgets the log chunks that a worker names with an end")
     def test_what_a_short_task_said_can_be_read(self, run: Run, template: Callable[[str], Path]) -> None:
         run("job", "submit", "--template", template(SAID), "-p", "Frames=7", "--watch")
 

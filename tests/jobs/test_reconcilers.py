@@ -8,7 +8,7 @@ from unittest.mock import patch
 import pytest
 from django.db import IntegrityError
 
-from farm.jobs import reconcilers
+from farm.jobs import reconcilers, services
 from farm.jobs.models import Job, Step
 from farm.jobs.moves import JobStatus, StepStatus
 from farm.jobs.services import NothingToRetry
@@ -34,7 +34,7 @@ class TestInspectVersions:
     @pytest.mark.parametrize("trouble", [NothingToRetry(which="x"), IntegrityError("twin")])
     def test_one_version_s_trouble_is_no_other_s(self, make_version: MakeVersion, trouble: Exception) -> None:
         bad, good = make_version(is_inspected=False), make_version(is_inspected=False)
-        inspect = reconcilers.inspect_version
+        inspect = services.inspect_version
 
         def inspected(version: SceneVersion, **more: object) -> object:
             if version.id == bad.id:

@@ -36,7 +36,7 @@ class NotABlend(Refusal):
 
 
 class Unreadable(Refusal):
-    """Blender cannot read {path} ({detail}): open and save it in Blender once more, then upload it again."""
+    """Blender cannot read {path} ({detail}), so it is damaged or was cut off: copy it once more, or upload a backup such as a .blend1."""  # noqa: E501
 
     cause = "scene_unreadable"
     code = "unreadable"

@@ -38,8 +38,8 @@ class Choices:
         typer.Option("-p", "--parameter", metavar="KEY=VALUE", help="A parameter of the template.", show_default=False),
     ] = None
     frames: Annotated[
-        str, typer.Option(help="Frames such as 1-24 or 1-100:5; the scene's unless said.", show_default=False)
-    ] = ""
+        str | None, typer.Option(help="Frames such as 1-24 or 1-100:5; the scene's unless said.", show_default=False)
+    ] = None
     name: Annotated[str, typer.Option(help="Name of the job.", show_default=False)] = ""
     renderer: Annotated[str, typer.Option(help="One of the farm's renderers.")] = "blender"
     template: Annotated[
@@ -137,7 +137,9 @@ def build_order(farm: Farm, choices: Choices) -> Order:
 def _said(choices: Choices) -> Order:
     """Give the part of an order that needs no farm to be understood, so that a slip is told at once."""
     parameters = _pairs(choices.parameters, "-p")
-    if choices.frames:
+    if choices.frames is not None:
+        if not choices.frames.strip():
+            raise typer.BadParameter("it is empty; leave it out for the scene's own range", param_hint="--frames")
         if "Frames" in parameters:
             raise typer.BadParameter("say it once: either --frames or -p Frames=…", param_hint="--frames")
         parameters["Frames"] = choices.frames
