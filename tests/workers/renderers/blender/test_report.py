@@ -112,6 +112,6 @@ class TestRefuse:
         assert refused["refusal"] == {
             "code": "unreadable",
             "params": {"path": "a.blend", "detail": "Missing DNA block"},
-            "sentence": "Blender cannot read a.blend (Missing DNA block), so it is damaged or was cut off: copy it once more, "
-            "or upload a backup such as a .blend1.",
+            "sentence": "Blender cannot read a.blend (Missing DNA block), so it is damaged or was cut off: copy it "
+            "once more, or upload a backup such as a .blend1.",
         }
