@@ -183,14 +183,14 @@ class Farm:
 
     def agents(self) -> list[int]:
         """Give the pids of the agents that run, newest machine last."""
-        notes = sorted((self.folder / "machines").glob("m-*/machine.json"), key=lambda f: f.stat().st_mtime)
-        pids = [json.loads(note.read_text())["pid"] for note in notes]
+        notes = sorted((self.folder / "machines").glob("m-*/pid"), key=lambda f: f.stat().st_mtime)
+        pids = [int(note.read_text().split()[0]) for note in notes]
         return [pid for pid in pids if psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE]
 
     def agent_of(self, worker: Any) -> int:
         """Give the pid of a worker's agent."""
         machine = self.sql("SELECT machine_id FROM fleet_worker WHERE id = %s", worker)[0][0]
-        return int(json.loads((self.folder / "machines" / machine / "machine.json").read_text())["pid"])
+        return int((self.folder / "machines" / machine / "pid").read_text().split()[0])
 
     def family(self, pid: int) -> list[psutil.Process]:
         try:

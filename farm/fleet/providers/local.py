@@ -25,6 +25,7 @@ from farm.fleet.providers import InsufficientCapacity, LaunchRequest, Machine, O
 
 KEEP_GONE = 20  # folders of ended machines kept for their logs
 STOP_GRACE_S = 10.0
+START_GRACE_S = 5.0
 SUPERVISED = "FARM_SUPERVISED"  # the supervisor's mark: what carries it ends with the farm
 
 
@@ -63,6 +64,7 @@ class LocalProvider:
                     os.killpg(pid, signal.SIGKILL)
 
     def machines(self, fleet: str) -> Sequence[Machine]:
+        """Give the fleet's agents that run."""
         found = []
         for folder in sorted(self.root.glob("m-*")):
             note = _note(folder)
@@ -81,37 +83,25 @@ class LocalProvider:
         secret = folder / "secret"
         secret.touch(mode=0o600)
         secret.write_text(order.secret)
-        command = [
-            settings.FARM_AGENT_PYTHON,
-            "-m",
-            "workers.agent",
-            "--farm",
-            request.farm_url,
-            "--machine-id",
-            machine_id,
-        ]
-        command += [
-            "--secret-file",
-            str(secret),
-            "--work",
-            str(folder / "work"),
-            "--max-lifetime",
-            str(request.max_life_s),
-        ]
-        command += ["--slots", str(self.slots_per_machine(request.settings))]
-        if request.settings.get("cache_gib"):
-            command += ["--cache-gib", str(request.settings["cache_gib"])]
-        command += (
-            ["--blender", settings.FARM_BLENDER]
-            if settings.FARM_BLENDER
-            else ["--renderer-python", settings.FARM_RENDERER_PYTHON]
-        )
-        if settings.FARM_TRUST_SCENES:
-            command.append("--trust-scenes")
-        pid = _spawn(command, folder / "agent.log")
-        note = {"fleet": request.fleet, "token": order.token, "pid": pid, "started": _start_time(pid)}
-        (folder / "machine.json").write_text(json.dumps(note))
+        (folder / "machine.json").write_text(json.dumps({"fleet": request.fleet, "token": order.token}))
+        _spawn(self._command(request, machine_id, folder), folder)
         return Machine(machine_id, order.token)
+
+    def _command(self, request: LaunchRequest, machine_id: str, folder: Path) -> list[str]:
+        options = {
+            "--farm": request.farm_url,
+            "--machine-id": machine_id,
+            "--secret-file": folder / "secret",
+            "--work": folder / "work",
+            "--max-lifetime": request.max_life_s,
+            "--slots": self.slots_per_machine(request.settings),
+            "--cache-gib": request.settings.get("cache_gib"),
+            "--blender": settings.FARM_BLENDER,
+            "--renderer-python": "" if settings.FARM_BLENDER else settings.FARM_RENDERER_PYTHON,
+        }
+        said = [word for name, value in options.items() if value for word in (name, str(value))]
+        trust = ["--trust-scenes"] if settings.FARM_TRUST_SCENES else []
+        return [settings.FARM_AGENT_PYTHON, "-m", "workers.agent", *said, *trust]
 
     def _forget_gone(self) -> None:
         gone = sorted((f for f in self.root.glob("m-*") if not _alive(f)), key=lambda f: f.stat().st_mtime)
@@ -119,23 +109,29 @@ class LocalProvider:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _spawn(command: Sequence[str], log: Path) -> int:
-    """Start a process that outlives this one, in a session of its own, and give its pid."""
-    # The shell is the session's leader and is replaced by a child that init adopts: nobody here need reap it.
-    script = '"$@" </dev/null >>"$LOG" 2>&1 & echo $!'
+# A shell that ends at once lets init adopt the agent: nobody here need reap it. The agent leads a session, and with it
+# the group that it is ended by; before it becomes the agent, it notes who it is.
+_DETACH = 'inner=$1; shift; /usr/bin/setsid /bin/sh -c "$inner" sh "$@" </dev/null >>"$LOG" 2>&1 &'
+_BECOME = 'read -r me </proc/self/stat && echo "$me" >"$NOTE" && exec "$@"'
+
+
+def _spawn(command: Sequence[str], folder: Path) -> None:
+    """
+    Start an agent that outlives this process, in a session of its own.
+
+    :raises InsufficientCapacity: it did not come up
+    """
     environment = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LANG": "C.UTF-8"}
-    environment |= {"PYTHONPATH": str(settings.BASE_DIR), "LOG": str(log)}
+    environment |= {"PYTHONPATH": str(settings.BASE_DIR), "LOG": str(folder / "agent.log"), "NOTE": str(folder / "pid")}
     if SUPERVISED in os.environ:
         environment[SUPERVISED] = os.environ[SUPERVISED]
-    done = subprocess.run(
-        ["/usr/bin/setsid", "/bin/sh", "-mc", script, "sh", *command],
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        check=True,
-        text=True,
-    )
-    return int(done.stdout.strip())
+    shell = ["/bin/sh", "-c", _DETACH, "sh", _BECOME, *command]
+    subprocess.run(shell, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True)
+    deadline = time.monotonic() + START_GRACE_S
+    while _process(folder) is None:
+        if time.monotonic() > deadline:
+            raise InsufficientCapacity(provider="local", why="a process that was started did not come up")
+        time.sleep(0.01)
 
 
 def _note(folder: Path) -> dict[str, Any] | None:
@@ -148,19 +144,22 @@ def _note(folder: Path) -> dict[str, Any] | None:
 
 def _alive(folder: Path) -> int | None:
     """Give the pid of the folder's agent if it still runs."""
-    note = _note(folder)
-    if note is None:
-        return None
-    return note["pid"] if note["started"] is not None and _start_time(note["pid"]) == note["started"] else None
+    process = _process(folder)
+    return process[0] if process and _identity(f"/proc/{process[0]}/stat") == process else None
 
 
-def _start_time(pid: int) -> str | None:
-    """Give a process's start time in clock ticks, None if it is gone or a zombie (proc(5), fields 3 and 22)."""
+def _process(folder: Path) -> tuple[int, str] | None:
+    return _identity(folder / "pid")
+
+
+def _identity(stat: str | Path) -> tuple[int, str] | None:
+    """Read a process's pid and start time as proc(5) writes them; None if it is gone, or a zombie."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        line = Path(stat).read_text()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    return None if fields[0] in {"Z", "X"} else fields[19]
+    fields = line.rpartition(")")[2].split()
+    return (int(line.split()[0]), fields[19]) if len(fields) > 19 and fields[0] not in {"Z", "X"} else None
 
 
 def _gpus() -> list[Path]:
