@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from django.db import models
+from django.db import connection, models
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -30,3 +30,10 @@ class UuidKey(_UuidField):
         kwargs.setdefault("db_default", UuidV7())
         kwargs.setdefault("editable", False)
         super().__init__(**kwargs)
+
+
+def new_ids(count: int) -> list[UUID]:
+    """Have the database make keys, in order, for rows that are to be inserted together."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT uuidv7() FROM generate_series(1, %s)", [count])
+        return [row[0] for row in cursor.fetchall()]

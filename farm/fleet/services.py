@@ -16,6 +16,7 @@ from django.conf import settings
 from django.db import connection, transaction
 
 from farm.core.errors import Refusal
+from farm.core.fields import new_ids
 from farm.core.moves import move_to
 from farm.fleet.models import Fleet, FleetDecision, Worker
 from farm.fleet.moves import LIVE_WORKERS, PRESENT_WORKERS, STARTING_WORKERS, WORKER_MOVES, WorkerStatus
@@ -81,27 +82,28 @@ def launch(fleet: Fleet, decision: Decision, *, now: datetime) -> int:
     The rows are committed before the provider is asked, so that no machine ever exists that the farm does not know; a
     machine whose answer was lost is found by the audit through its token.
     """
-    asked = [secrets.token_urlsafe(32) for _ in range(decision.launch)]
     with transaction.atomic(durable=True):
-        rows = Worker.objects.bulk_create(
-            Worker(fleet=fleet, secret_digest=_digest(secret), requested_at=now) for secret in asked
+        asked = {worker: secrets.token_urlsafe(32) for worker in new_ids(decision.launch)}
+        Worker.objects.bulk_create(
+            Worker(id=worker, fleet=fleet, secret_digest=_digest(secret), requested_at=now)
+            for worker, secret in asked.items()
         )
         record(fleet, "launch", decision.reason, worker=None, count=decision.launch, **decision.params)
     request = LaunchRequest(
         fleet=fleet.name,
         settings=fleet.settings,
         farm_url=settings.FARM_URL,
-        orders=[Order(token=str(row.id), secret=secret) for row, secret in zip(rows, asked, strict=True)],
+        orders=[Order(token=str(worker), secret=secret) for worker, secret in asked.items()],
         max_life_s=fleet.max_life_s,
     )
     try:
         machines = provider(fleet.provider).launch(request)
     except ProviderError as refusal:
-        _give_up(fleet, [row.id for row in rows], refusal, now=now)
+        _give_up(fleet, list(asked), refusal, now=now)
         return 0
     note_machines(machines)
     came = {machine.token for machine in machines}
-    if missing := [row.id for row in rows if str(row.id) not in came]:
+    if missing := [worker for worker in asked if str(worker) not in came]:
         why = "fewer machines came than were asked for"
         _give_up(fleet, missing, InsufficientCapacity(provider=fleet.provider, why=why), now=now)
     return len(machines)

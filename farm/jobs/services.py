@@ -16,6 +16,7 @@ from farm.billing.pricing import hold_amount
 from farm.billing.services import open_cost_object
 from farm.core.errors import Invalid, NotFound, Refusal
 from farm.core.events import emit
+from farm.core.fields import new_ids
 from farm.core.moves import move_to
 from farm.core.wakeups import wake_dispatcher, wake_reconciler
 from farm.jobs.expansion import ExpandedStep, Expansion
@@ -172,7 +173,7 @@ def _wait_for(job: Job, after: Sequence[UUID]) -> bool:
 
 def _create_steps(job: Job, planned: Plan, *, waits: bool, now: datetime) -> None:
     scouting = job.approval == Approval.SCOUTING
-    ids = dict(zip((step.name for step in planned.expansion.steps), _new_ids(len(planned.steps)), strict=True))
+    ids = dict(zip((step.name for step in planned.expansion.steps), new_ids(len(planned.steps)), strict=True))
     rows = []
     for index, (step, more) in enumerate(zip(planned.expansion.steps, planned.steps, strict=True)):
         is_active = not waits and not step.depends_on
@@ -197,12 +198,6 @@ def _create_steps(job: Job, planned: Plan, *, waits: bool, now: datetime) -> Non
     Step.objects.bulk_create(rows)
     for row, step, more in zip(rows, planned.expansion.steps, planned.steps, strict=True):
         _create_tasks(row, step, more, scouts_only=scouting, now=now)
-
-
-def _new_ids(count: int) -> list[UUID]:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT uuidv7() FROM generate_series(1, %s)", [count])
-        return [row[0] for row in cursor.fetchall()]
 
 
 def _document(expansion: Expansion, step: ExpandedStep) -> dict[str, Any]:

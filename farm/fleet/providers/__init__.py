@@ -96,6 +96,6 @@ def provider(name: str) -> Provider:
     """
     try:
         module = import_module(f"farm.fleet.providers.{name}")
-    except ModuleNotFoundError:
+        return cast(Provider, module.PROVIDER)
+    except (ModuleNotFoundError, AttributeError):
         raise ProviderError(provider=name, why="there is no such provider") from None
-    return cast(Provider, module.PROVIDER)
