@@ -20,8 +20,19 @@ def idler(number: int, *, seconds: int) -> Idler:
 
 
 def decided(state: dict[str, Any], **rules: Any) -> Decision:
-    wish = {"min_machines": 0, "max_machines": 4, "idle_timeout": timedelta(seconds=120), "is_paused": False} | rules
-    told = {"present": 0, "slots_per_machine": 1, "busy_slots": 0, "wanted_slots": 0, "idle": ()} | state
+    wish: dict[str, Any] = {
+        "min_machines": 0,
+        "max_machines": 4,
+        "idle_timeout": timedelta(seconds=120),
+        "is_paused": False,
+    } | rules
+    told: dict[str, Any] = {
+        "present": 0,
+        "slots_per_machine": 1,
+        "busy_slots": 0,
+        "wanted_slots": 0,
+        "idle": (),
+    } | state
     return decide(FleetRules(**wish), FleetState(**told), now=NOW)
 
 
