@@ -29,6 +29,13 @@ def renderer_python() -> Path:
     return python
 
 
+@pytest.fixture
+def no_gpu_here() -> None:
+    """What is tested is a machine without a GPU."""
+    if any(Path("/dev").glob("nvidia[0-9]*")) or any(Path("/dev/dri").glob("renderD*")) or Path("/dev/kfd").exists():
+        pytest.skip("this machine has a GPU, and its absence is what is tested")
+
+
 @pytest.fixture(scope="session")
 def launcher(renderer_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a program `blender`, as a worker has it."""

@@ -85,6 +85,7 @@ class _Walk:
         self.places = places
         self.frames = frames
         self.image_users = _image_users()
+        self.linked = _linked_from_libraries()
 
     def datablocks(self) -> Iterator[Dependency]:
         seen = _visited_paths()
@@ -132,7 +133,7 @@ class _Walk:
             return None  # data packed from a library, no file
         found = self._one("library", library, path)
         found.library = None if library.parent is None else library.parent.filepath
-        found.users = _linked_from(library)
+        found.users = sorted(self.linked.get(library, ()))
         return found
 
     def _image(self, image: Any, path: str) -> Dependency | None:
@@ -276,8 +277,12 @@ def every_datablock() -> Iterator[Any]:
             yield from getattr(bpy.data, collection.identifier)
 
 
-def _linked_from(library: Any) -> list[str]:
-    return sorted({_called(datablock) for datablock in every_datablock() if datablock.library == library})
+def _linked_from_libraries() -> dict[Any, set[str]]:
+    linked: dict[Any, set[str]] = {}
+    for datablock in every_datablock():
+        if datablock.library is not None:
+            linked.setdefault(datablock.library, set()).add(_called(datablock))
+    return linked
 
 
 def _library_path(owner: Any) -> str | None:

@@ -332,7 +332,6 @@ class TestRefusals:
         [
             ({"Scene": "Nope"}, "scene_error", "choose one of Scene"),
             ({"Engine": "EEVEE"}, "scene_error", "choose Engine CYCLES"),
-            ({"device": "GPU"}, "no_gpu", "the farm tries another worker"),
         ],
     )
     def test_what_cannot_be_rendered_is_told_on_entering(
@@ -345,6 +344,31 @@ class TestRefusals:
         assert not entered.is_success
         assert entered.end["cause"] == cause
         assert words in entered.end["sentence"]
+
+    @pytest.mark.usefixtures("no_gpu_here")
+    def test_cycles_without_the_promised_gpu_is_the_farms_fault(self, sessions: Sessions, blank_scene: Path) -> None:
+        entered = sessions.render(blank_scene, device="GPU").enter()
+
+        assert entered.end["cause"] == "no_gpu"
+        assert "the farm tries another worker" in entered.end["sentence"]
+
+    @pytest.mark.usefixtures("no_gpu_here")
+    def test_a_gpu_in_name_only_or_none_to_draw_with_is_the_farms_fault(
+        self, sessions: Sessions, blank_scene: Path, renderer_python: Path, tmp_path: Path
+    ) -> None:
+        """Blender itself crashes where nothing can draw."""
+        (tmp_path / "bin").mkdir()
+        blind = "export LIBGL_DRIVERS_PATH=/nonexistent __EGL_VENDOR_LIBRARY_DIRS=/nonexistent; exec"
+        launcher = write_launcher(tmp_path / "bin", renderer_python, before=blind)
+
+        for program in (sessions.launcher, launcher):
+            session = sessions.render(blank_scene, device="GPU", Engine="WORKBENCH", launcher=program)
+            entered = session.enter()
+            ended = session.run(Frame="1") if entered.is_success else entered
+            session.leave()
+
+            assert not ended.is_success
+            assert ended.end["cause"] == "no_gpu", ended.lines
 
     def test_a_zip_instead_of_a_scene(self, sessions: Sessions, tmp_path: Path) -> None:
         (tmp_path / "a.blend").write_bytes(b"PK\x03\x04 and so on")

@@ -53,6 +53,7 @@ answer = [use("CPU", "CYCLES"), scene.cycles.device, scene.render.compositor_dev
     def test_a_scene_that_no_engine_draws_needs_none(self, ask: Any) -> None:
         assert ask('answer = use("CPU", "BLENDER_EEVEE", drawn=False)') == "CPU"
 
+    @pytest.mark.usefixtures("no_gpu_here")
     def test_a_promised_gpu_that_is_not_there_is_the_farms_fault(self, ask: Any) -> None:
         cause, sentence = ask('answer = use("GPU", "CYCLES")')
 
@@ -61,6 +62,7 @@ answer = [use("CPU", "CYCLES"), scene.cycles.device, scene.render.compositor_dev
 
 
 class TestAssertDevice:
+    @pytest.mark.usefixtures("no_gpu_here")
     def test_cycles_that_would_take_the_cpu_is_caught(self, ask: Any) -> None:
         answer = ask(
             """

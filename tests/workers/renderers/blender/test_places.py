@@ -43,6 +43,16 @@ class TestResolve:
     def test_absolute_paths_are_outside_unless_laid_out_or_mapped(self, upload: Path, spelled: str) -> None:
         assert Places(str(upload)).resolve(spelled, base=str(upload)).is_outside
 
+    def test_an_absolute_path_that_the_upload_put_there_is_not_outside(
+        self, upload: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("workers.renderers.blender.places._SYSTEM", ("/usr/",))  # tests live in /tmp
+        (tmp_path / "laid out.png").touch()
+
+        spot = Places(str(upload)).resolve(str(tmp_path / "laid out.png"), base=str(upload))
+
+        assert spot.path == str(tmp_path / "laid out.png")
+
     def test_a_missing_file_in_the_upload_is_not_outside(self, upload: Path) -> None:
         spot = Places(str(upload)).resolve("//none.png", base=str(upload))
 
