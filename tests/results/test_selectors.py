@@ -9,7 +9,6 @@ from typing import Any
 
 import psycopg
 import pytest
-from django.conf import settings
 from django.db import connection
 from django.utils import timezone
 
@@ -33,7 +32,12 @@ def settle(film: Film, now: datetime) -> None:
         if not wanted(now):
             return
         time.sleep(0.1)
-    raise AssertionError("an old transaction does not end, or the movie is wanted for ever")
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pid, datname, state, xact_start, left(query, 200) FROM pg_stat_activity "
+            "WHERE backend_xid IS NOT NULL OR backend_xmin IS NOT NULL ORDER BY xact_start"
+        )
+        raise AssertionError(f"an old transaction does not end, or the movie is wanted for ever: {cursor.fetchall()}")
 
 
 @pytest.mark.usefixtures("committed")
@@ -82,8 +86,8 @@ class TestMoviesToGrow:
         film = self.film(now)
         film.render(1)
         late = Task.objects.get(job=film.job, frame=2)
-        with psycopg.connect(settings.FARM_DATABASE_OWNER_URL, dbname=connection.settings_dict["NAME"]) as other:
-            other.execute("SET ROLE farm")
+        at = {name: connection.get_connection_params()[name] for name in ("host", "port", "user", "password", "dbname")}
+        with psycopg.connect(**at) as other:
             other.execute(f"UPDATE jobs_task SET status = 'succeeded', revision = {REVISION} WHERE id = %s", [late.id])
             film.grow()
 
