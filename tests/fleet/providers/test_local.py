@@ -114,6 +114,7 @@ class TestLaunch:
 
     def test_no_secret_of_the_farm_reaches_it(self, provider: LocalProvider, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("FARM_SECRET_KEY", "the farm's own")
+        monkeypatch.delenv("FARM_SUPERVISED", raising=False)  # a mark to end it by, which is passed on
         (machine,) = provider.launch(request_for("a"))
         environment = provider.root / machine.id / "environment"
 
