@@ -96,8 +96,9 @@ class Task(models.Model):
     """One point of a step's parameter space. In Farmhand's own templates: a frame."""
 
     id = UuidKey()
-    studio = models.ForeignKey(Studio, models.PROTECT, db_index=False)
-    job = models.ForeignKey(Job, models.CASCADE, related_name="tasks", db_index=False)
+    # Its step's, which alone the database checks: two checks more would cost a large job as much as its rows.
+    studio = models.ForeignKey(Studio, models.PROTECT, db_index=False, db_constraint=False)
+    job = models.ForeignKey(Job, models.CASCADE, related_name="tasks", db_index=False, db_constraint=False)
     step = models.ForeignKey(Step, models.CASCADE, related_name="tasks", db_index=False)
     index = models.IntegerField()  # place in the step's parameter space
     rank = models.IntegerField()  # order of dispatch: first, middle, last, then halving; what a person retries is first

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -211,35 +211,48 @@ def _document(expansion: Expansion, step: ExpandedStep) -> dict[str, Any]:
     }
 
 
+# The columns come as texts that the database takes apart: a parameter for each value costs more than the insert.
+_INSERT_TASKS = f"""
+INSERT INTO jobs_task (studio_id, job_id, step_id, index, rank, parameters, frame, is_scout, status,
+                       generation, failures, failed_on, interruptions, changed_at, revision)
+SELECT %(studio)s, %(job)s, %(step)s, t.index, t.rank, t.parameters, t.frame, t.is_scout,
+       CASE WHEN t.is_scout OR NOT %(scouts_only)s THEN %(status)s ELSE 'pending' END,
+       0, 0, '{{}}', 0, %(now)s, {REVISION}
+  FROM (SELECT rank, parameters, frame, %(first)s + place - 1 AS index,
+               %(first)s + place - 1 = ANY(%(scouts)s::int[]) AS is_scout
+          FROM ROWS FROM (unnest(%(ranks)s::int[]), jsonb_array_elements(%(parameters)s::jsonb),
+                          unnest(%(frames)s::int[])) WITH ORDINALITY AS r(rank, parameters, frame, place)) t
+"""  # noqa: S608  (the revision is this room's own)
+TASKS_AT_ONCE = 25_000  # in a statement: a jsonb value has its limits
+
+
 def _create_tasks(step: Step, expanded: ExpandedStep, more: PlannedStep, *, scouts_only: bool, now: datetime) -> None:
-    """Insert a step's tasks in one statement. (PostgreSQL refuses COPY into tables under row-level security.)"""
-    count, names = len(expanded.points), expanded.names
-    is_scout = [i in more.scouts for i in range(count)]
-    is_active = step.status == StepStatus.ACTIVE
-    ready = [is_active and (scout or not scouts_only) for scout in is_scout]
+    """Insert a step's tasks in a few statements. (PostgreSQL refuses COPY into tables under row-level security.)"""
+    ready = TaskStatus.READY if step.status == StepStatus.ACTIVE else TaskStatus.PENDING
     with connection.cursor() as cursor:
-        cursor.execute(
-            f"""
-            INSERT INTO jobs_task (studio_id, job_id, step_id, index, rank, parameters, frame, is_scout, status,
-                                   generation, failures, failed_on, interruptions, changed_at, revision)
-            SELECT %(studio)s, %(job)s, %(step)s, t.index, t.rank, t.parameters::jsonb, t.frame, t.is_scout,
-                   CASE WHEN t.ready THEN 'ready' ELSE 'pending' END, 0, 0, '{{}}', 0, %(now)s, {REVISION}
-              FROM unnest(%(index)s::int[], %(rank)s::int[], %(parameters)s::text[], %(frame)s::int[],
-                          %(is_scout)s::bool[], %(ready)s::bool[]) AS t(index, rank, parameters, frame, is_scout, ready)
-            """,  # noqa: S608
-            {
-                "studio": step.studio_id,
-                "job": step.job_id,
-                "step": step.id,
-                "now": now,
-                "index": list(range(count)),
-                "rank": more.ranks,
-                "parameters": [json.dumps(dict(zip(names, point, strict=True))) for point in expanded.points],
-                "frame": more.frames,
-                "is_scout": is_scout,
-                "ready": ready,
-            },
-        )
+        for first in range(0, len(expanded.points), TASKS_AT_ONCE):
+            part = slice(first, first + TASKS_AT_ONCE)
+            parameters = [dict(zip(expanded.names, point, strict=True)) for point in expanded.points[part]]
+            cursor.execute(
+                _INSERT_TASKS,
+                {
+                    "studio": step.studio_id,
+                    "job": step.job_id,
+                    "step": step.id,
+                    "now": now,
+                    "first": first,
+                    "scouts": _array(more.scouts),
+                    "scouts_only": scouts_only,
+                    "status": str(ready),
+                    "ranks": _array(more.ranks[part]),
+                    "frames": _array(more.frames[part]),
+                    "parameters": json.dumps(parameters),
+                },
+            )
+
+
+def _array(numbers: Iterable[int | None]) -> str:
+    return "{" + ",".join("NULL" if n is None else str(n) for n in numbers) + "}"
 
 
 def suspend_job(job: Job, *, by: SuspendedBy = SuspendedBy.PERSON) -> None:

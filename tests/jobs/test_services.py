@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -78,6 +79,41 @@ class TestSubmitJob:
         assert tasks[0].parameters == {"Frame": "10"}
         assert (tasks[0].generation, tasks[0].failures, tasks[0].changed_at) == (0, 0, now)
         assert [t.index for t in Task.objects.filter(job=job).order_by("id")] == list(range(9))
+
+    @pytest.mark.parametrize("at_once", [1, 4, 9])
+    def test_inserted_in_parts_they_are_the_same(
+        self, customer: Customer, now: datetime, monkeypatch: pytest.MonkeyPatch, at_once: int
+    ) -> None:
+        columns = ("index", "rank", "frame", "parameters", "is_scout", "status")
+        whole = submit(customer, frames="10-18", scouts="11,15", now=now)
+        monkeypatch.setattr(services, "TASKS_AT_ONCE", at_once)
+
+        parts = submit(customer, frames="10-18", scouts="11,15", now=now)
+
+        wanted, found = (list(Task.objects.filter(job=j).order_by("id").values(*columns)) for j in (whole, parts))
+        assert found == wanted
+        assert [row["frame"] for row in found if row["is_scout"]] == [11, 15]
+
+    def test_values_of_any_letters_survive(self, customer: Customer, now: datetime) -> None:
+        odd = ["a b", "'\"\\", "{}", "NULL", "日本", "🐄", "a,b"]
+        text = json.dumps(
+            {
+                "specificationVersion": "jobtemplate-2023-09",
+                "name": "Odd",
+                "steps": [
+                    {
+                        "name": "Only",
+                        "parameterSpace": {"taskParameterDefinitions": [{"name": "W", "type": "STRING", "range": odd}]},
+                        "script": {"actions": {"onRun": {"command": "true"}}},
+                    }
+                ],
+            }
+        )
+
+        job = submit(customer, template=text, now=now)
+
+        assert [t.parameters["W"] for t in Task.objects.filter(job=job).order_by("index")] == odd
+        assert {t.frame for t in Task.objects.filter(job=job)} == {None}
 
     def test_it_keeps_what_it_was_ordered_with(self, customer: Customer, now: datetime) -> None:
         job = submit(
