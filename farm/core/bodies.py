@@ -11,6 +11,7 @@ from rest_framework.exceptions import ParseError
 from rest_framework.parsers import JSONParser
 
 from farm.core.errors import Refusal
+from farm.core.texts import is_storable
 
 _SUSPICIOUS = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")  # NUL, or half of a surrogate pair
 
@@ -46,18 +47,10 @@ def _is_storable(value: Any) -> bool:
     waiting = [value]
     while waiting:
         item = waiting.pop()
-        if isinstance(item, str) and ("\x00" in item or not _encodes(item)):
+        if isinstance(item, str) and not is_storable(item):
             return False
         if isinstance(item, dict):
             waiting += [*item.keys(), *item.values()]
         elif isinstance(item, list):
             waiting += item
-    return True
-
-
-def _encodes(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
     return True

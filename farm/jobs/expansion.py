@@ -16,11 +16,12 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from farm.core.errors import Refusal, raise_all
+from farm.core.texts import is_storable
 from farm.jobs.ranges import complaint
 
 MAX_TASKS = 200_000
 MAX_STEPS = 200
-MAX_NODES = 100_000  # of a template, its aliases followed: a few lines of YAML can stand for millions
+MAX_NODES = 200_000  # of a template, its aliases followed: a few lines of YAML can stand for millions
 EXTENSIONS = ["TASK_CHUNKING"]
 SCENE_DIR = "/scene"
 OUT_DIR = "/out"
@@ -132,7 +133,7 @@ def parse_template(text: str) -> tuple[dict[str, Any], Any]:
     kind = DocumentType.JSON if text.lstrip().startswith("{") else DocumentType.YAML
     try:
         plain = document_string_to_object(document=text, document_type=kind)
-        _check_size(plain)
+        _check_content(plain)
         return plain, decode_job_template(template=plain, supported_extensions=EXTENSIONS)
     except IndexError:  # how it words a complaint about the template as a whole, which only steps give rise to
         raise InvalidTemplate(why="its steps depend on each other in a circle", field="template") from None
@@ -140,14 +141,21 @@ def parse_template(text: str) -> tuple[dict[str, Any], Any]:
         raise InvalidTemplate(why=_one_line(error), field="template") from None
 
 
-def _check_size(plain: dict[str, Any]) -> None:
-    count, waiting = 0, [plain]
+def _check_content(plain: dict[str, Any]) -> None:
+    count = 0
+    waiting: list[Any] = [plain]
     while waiting:
         count += 1
         if count > MAX_NODES:
             raise TemplateTooLarge(limit=MAX_NODES, field="template")
         item: Any = waiting.pop()
-        waiting += item.values() if isinstance(item, dict) else item if isinstance(item, list) else ()
+        if isinstance(item, dict):
+            waiting += [*item, *item.values()]
+        elif isinstance(item, list):
+            waiting += item
+        elif isinstance(item, str) and not is_storable(item):
+            why = "a text of it holds a NUL character or half a surrogate pair, which nothing can store"
+            raise InvalidTemplate(why=why, field="template")
     steps = plain.get("steps")
     if isinstance(steps, list) and len(steps) > MAX_STEPS:
         raise TooManySteps(count=len(steps), limit=MAX_STEPS, field="template")

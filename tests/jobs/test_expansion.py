@@ -274,6 +274,15 @@ class TestRefusals:
         assert refusal_of("\n".join(lines), {}).code == "template-too-large"
         assert time.monotonic() - began < 5
 
+    @pytest.mark.parametrize("escape", [r"\u0000", r"\ud800"])
+    def test_a_text_that_nothing_can_store_is_refused(self, escape: str) -> None:
+        text = json.dumps({"specificationVersion": "jobtemplate-2023-09", "name": "x", "steps": [{"name": "S"}]})
+
+        refusal = refusal_of(text.replace('"S"', f'"{escape}"'), {})
+
+        assert (refusal.code, refusal.field) == ("invalid-template", "template")
+        assert "nothing can store" in refusal.sentence
+
     def test_an_alias_of_itself_is_refused(self) -> None:
         assert refusal_of("a: &a [*a]", {}).code == "template-too-large"
 
