@@ -413,9 +413,8 @@ class TasksView(ApiView):
             "step": by_id("step", "step"),
             "frame": by_number("frame", "frame"),
         }
-        return page(
-            request, Task.objects.filter(job=selectors.job(job_id)), TaskSerializer, filters=filters, newest_first=False
-        )
+        rows = selectors.tasks_of(selectors.job(job_id).id)
+        return page(request, rows, TaskSerializer, filters=filters, newest_first=False)
 
 
 class TemplatesView(ApiView):

@@ -7,7 +7,7 @@ from uuid import UUID
 from django.db.models import QuerySet, Sum
 
 from farm.core.errors import NotFound
-from farm.jobs.models import Job, Task
+from farm.jobs.models import Job, Step, Task
 from farm.jobs.moves import Purpose, TaskStatus
 
 
@@ -31,6 +31,19 @@ def job(job_id: UUID) -> Job:
     if found is None:
         raise NotFound(what="job", id=job_id)
     return found
+
+
+def tasks_of(job_id: UUID) -> QuerySet[Task]:
+    """
+    Give a job's tasks, to be paged by their ids.
+
+    They were inserted together, in the order of their steps and indexes: said between which ids they lie, no page
+    looks through the tasks of other jobs.
+    """
+    steps = list(Step.objects.filter(job=job_id).defer("document", "outputs").order_by("index"))
+    first = Task.objects.values_list("pk", flat=True).get(step=steps[0], index=0)
+    last = Task.objects.values_list("pk", flat=True).get(step=steps[-1], index=sum(steps[-1].counts.values()) - 1)
+    return Task.objects.filter(job=job_id, pk__range=(first, last))
 
 
 def task(task_id: UUID) -> Task:

@@ -208,6 +208,19 @@ class TestSteering:
         assert [t["frame"] for t in api.get(f"jobs/{job}/tasks?frame=2").body["results"]] == [2]
 
 
+class TestTasks:
+    def test_of_several_steps_all_come_in_order_and_none_of_other_jobs(self, api: Api, customer: Customer) -> None:
+        jobs = [api.post("jobs", order(customer, template=TWO_STEPS)).body["id"] for _ in range(3)]
+
+        for job in jobs:
+            first = api.get(f"jobs/{job}/tasks?limit=2").body
+            rest = api.get(f"jobs/{job}/tasks?limit=2&cursor={first['next']}").body
+            found = [row["id"] for row in first["results"] + rest["results"]]
+            wanted = Task.objects.filter(job=job).order_by("step__index", "index").values_list("id", flat=True)
+            assert found == [str(key) for key in wanted]
+            assert rest["next"] is None
+
+
 class TestTemplates:
     def test_each_renderer_comes_with_its_parameters(self, api: Api) -> None:
         (blender,) = api.get("templates").body
