@@ -255,6 +255,7 @@ def _array(numbers: Iterable[int | None]) -> str:
     return "{" + ",".join("NULL" if n is None else str(n) for n in numbers) + "}"
 
 
+@transaction.atomic
 def suspend_job(job: Job, *, by: SuspendedBy = SuspendedBy.PERSON) -> None:
     """
     Start nothing new of a job; what runs finishes. One that is suspended already stays so.
@@ -357,14 +358,28 @@ def retry_tasks(job: Job, selection: Selection, *, now: datetime) -> int:
     """
     if selection.which not in _RETRIED:
         raise Invalid("which", f"{selection.which!r} is not failed, missing or list")
-    where, params = "job_id = %(job)s", {"job": job.id, "first": -1}
+    where, params = (
+        "job_id = %(job)s AND status = ANY(%(only)s)",
+        {
+            "job": job.id,
+            "only": [str(status) for status in _RETRIED[selection.which]],
+            "first": -1,
+        },
+    )
     if selection.which == "list":
         where, params = where + " AND id = ANY(%(tasks)s)", {**params, "tasks": list(selection.tasks)}
-    moved = _put_back(job, where, params, _RETRIED[selection.which], now=now)
+    dependents = _lock_with_dependents(job, where, params)
+    moved = _put_back(job, where, params, now=now)
     if not moved:
         which = "in the list and ended" if selection.which == "list" else selection.which
         raise NothingToRetry(which=which)
-    moved += _put_back_dependents(job, {m.step for m in moved}, now=now)
+    moved += move_tasks(
+        TaskStatus.PENDING,
+        where="step_id = ANY(%(steps)s)",
+        params={"steps": dependents, "first": -1},
+        now=now,
+        **_PUT_BACK,
+    )
     ripple(moved, now=now)
     (job,) = lock_jobs([job.id])
     if JobStatus(job.status) not in LIVE_JOBS:
@@ -379,38 +394,48 @@ def retry_tasks(job: Job, selection: Selection, *, now: datetime) -> int:
     return count
 
 
-_FORGIVE = "failures = 0, failed_on = '{}', interruptions = 0, rank = %(first)s"
+# What was locked beforehand; what matches only since then, and somebody has, is left to them.
+_PUT_BACK: dict[str, Any] = {
+    "bump": True,
+    "also": "failures = 0, failed_on = '{}', interruptions = 0, rank = %(first)s",
+    "skip_locked": True,
+}
 
 
-def _put_back(job: Job, where: str, params: dict[str, Any], only: list[TaskStatus], *, now: datetime) -> list[Moved]:
+def _lock_with_dependents(job: Job, where: str, params: dict[str, Any]) -> list[UUID]:
+    """
+    Lock tasks, and all of the steps that depend on theirs, in the order that all do; give those steps.
+
+    What the dependent steps made, or are making, is of old inputs.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT DISTINCT step_id FROM jobs_task WHERE {where}", params)  # noqa: S608
+        changed = {row[0] for row in cursor.fetchall()}
+        dependents = []
+        for step, depends_on in Step.objects.filter(job=job).order_by("index").values_list("id", "depends_on"):
+            if changed & set(depends_on):
+                changed.add(step)
+                dependents.append(step)
+        cursor.execute(
+            f"""
+            SELECT 1 FROM jobs_task WHERE ({where}) OR step_id = ANY(%(dependents)s) ORDER BY id FOR NO KEY UPDATE
+            """,  # noqa: S608  (the conditions are this room's own)
+            {**params, "dependents": dependents},
+        )
+    return dependents
+
+
+def _put_back(job: Job, where: str, params: dict[str, Any], *, now: datetime) -> list[Moved]:
     """Make tasks of active and ended steps ready, those of waiting steps pending."""
     waiting = list(Step.objects.filter(job=job, status=StepStatus.WAITING).values_list("id", flat=True))
-    shared: dict[str, Any] = {"now": now, "bump": True, "also": _FORGIVE, "only": only}
-    params = {**params, "waiting": waiting}
+    shared: dict[str, Any] = {"now": now, "params": {**params, "waiting": waiting}, **_PUT_BACK}
     return [
-        *move_tasks(TaskStatus.READY, where=where + " AND NOT step_id = ANY(%(waiting)s)", params=params, **shared),
-        *move_tasks(TaskStatus.PENDING, where=where + " AND step_id = ANY(%(waiting)s)", params=params, **shared),
+        *move_tasks(TaskStatus.READY, where=where + " AND NOT step_id = ANY(%(waiting)s)", **shared),
+        *move_tasks(TaskStatus.PENDING, where=where + " AND step_id = ANY(%(waiting)s)", **shared),
     ]
 
 
-def _put_back_dependents(job: Job, steps: set[UUID], *, now: datetime) -> list[Moved]:
-    """Make all tasks of the steps that depend on these wait again: what they made, or are making, is of old inputs."""
-    moved: list[Moved] = []
-    for step in Step.objects.filter(job=job).only("id", "job", "depends_on", "status").order_by("index"):
-        if not steps & set(step.depends_on):
-            continue
-        steps.add(step.id)
-        moved += move_tasks(
-            TaskStatus.PENDING,
-            where="step_id = %(step)s",
-            params={"step": step.id, "first": -1},
-            now=now,
-            bump=True,
-            also=_FORGIVE,
-        )
-    return moved
-
-
+@transaction.atomic
 def change_priority(job: Job, priority: int) -> None:
     """
     Change a job's priority.
