@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-from uuid import UUID
 
 from farm.fleet.models import Fleet, Worker
 from farm.fleet.moves import WorkerStatus
@@ -83,7 +82,6 @@ def fleets_for(requirements: Requirements, *, purpose: str) -> tuple[list[Offer]
     return able_among(offers(), requirements, purpose=purpose)
 
 
-def ready_workers(fleet: UUID | None = None) -> list[Worker]:
+def ready_workers() -> list[Worker]:
     """Give the workers that may take work."""
-    rows = Worker.objects.filter(status=WorkerStatus.READY).select_related("fleet")
-    return list(rows.filter(fleet=fleet) if fleet else rows)
+    return list(Worker.objects.filter(status=WorkerStatus.READY).select_related("fleet"))

@@ -53,7 +53,7 @@ class SceneNeeded(Refusal):
 class NoSuchFile(Refusal):
     """The scene version has no file {value!r}, which the parameter {name} names. Its paths are written as uploaded."""
 
-    code = "no-such-file"
+    code = "file-not-uploaded"
     status = 422
 
 

@@ -221,7 +221,7 @@ class TestFiles:
     def test_a_file_that_was_not_uploaded_is_refused(self, make_version: MakeVersion) -> None:
         refusal = refusal_of(make_version(), parameters={"SceneFile": "shots/b.blend"})
 
-        assert (refusal.code, refusal.field) == ("no-such-file", "parameters.SceneFile")
+        assert (refusal.code, refusal.field) == ("file-not-uploaded", "parameters.SceneFile")
 
     def test_one_that_was_is_found_however_it_is_spelt(self, make_version: MakeVersion) -> None:
         assert (
