@@ -95,7 +95,7 @@ def provider(name: str) -> Provider:
     :raises ProviderError: there is none
     """
     try:
-        module = import_module(f"farm.fleet.providers.{name}")
-        return cast(Provider, module.PROVIDER)
+        module = import_module(f"farm.fleet.providers.{name}") if name.isidentifier() and name[0] != "_" else None
+        return cast(Provider, cast(Any, module).PROVIDER)
     except (ModuleNotFoundError, AttributeError):
         raise ProviderError(provider=name, why="there is no such provider") from None
