@@ -39,6 +39,7 @@ ENVIRONMENTS = {
     environment.name: environment
     for environment in (
         BOOT,
+        Environment("node", "node"),
         Environment("farm", "farm", local=("workers", "frontend/client")),
         Environment("agent", "agent", local=("workers",)),
         Environment("renderer", f"renderer-py{sys.version_info.major}{sys.version_info.minor}"),

@@ -37,6 +37,7 @@ class Lock:
 
 LOCKS = (
     Lock("boot", groups=("boot",)),
+    Lock("node", groups=("node",)),
     Lock("dev", projects=(FARM, AGENT, CLIENT), extras=("local",), groups=("build", "dev")),
     Lock("farm", projects=(FARM, CLIENT), extras=("local",), groups=("build",), follows="dev"),
     Lock("agent", projects=(AGENT,), groups=("build",), follows="dev"),
