@@ -49,6 +49,8 @@ app.conf.update(
     enable_utc=True,
     beat_schedule={
         "provide-capacity": {"task": "farm.dispatch.reconcilers.provide_capacity", "schedule": 5.0},
+        "settle-launches": {"task": "farm.fleet.reconcilers.settle_launches", "schedule": 5.0},
+        "refresh-pools": {"task": "farm.fleet.reconcilers.refresh_pools", "schedule": 60.0},
         "audit-machines": {"task": "farm.dispatch.reconcilers.audit_machines", "schedule": 30.0},
         "inspect-versions": {"task": "farm.jobs.reconcilers.inspect_versions", "schedule": 10.0},
         "close-jobs": {"task": "farm.jobs.reconcilers.close_jobs", "schedule": 30.0},
@@ -59,4 +61,6 @@ app.conf.update(
     },
     beat_schedule_filename=str(settings.DATA_DIR / "run" / "beat"),
 )
-app.autodiscover_tasks(["farm.jobs", "farm.dispatch", "farm.results", "farm.scenes"], related_name="reconcilers")
+app.autodiscover_tasks(
+    ["farm.fleet", "farm.jobs", "farm.dispatch", "farm.results", "farm.scenes"], related_name="reconcilers"
+)

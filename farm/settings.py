@@ -48,6 +48,7 @@ FARM_AGENT_PYTHON = env.str("FARM_AGENT_PYTHON", default=str(BASE_DIR / ".venvs/
 FARM_RENDERER_PYTHON = env.str("FARM_RENDERER_PYTHON", default=str(BASE_DIR / ".venvs/renderer/bin/python"))
 FARM_BLENDER = env.str("FARM_BLENDER", default="")
 FARM_REGIONS = env.list("FARM_REGIONS", default=["local"])  # each with a store of its own
+FARM_BOOT_SCRIPT = env.str("FARM_BOOT_SCRIPT", default=str(BASE_DIR / "infra/aws/boot.sh"))  # of rented machines
 FARM_TRUST_SCENES = env.bool("FARM_TRUST_SCENES", default=False)
 
 INSTALLED_APPS = [

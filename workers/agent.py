@@ -27,7 +27,7 @@ from workers.finish import Finisher, send_log
 from workers.gpu import Gpu, find_gpus
 from workers.limits import remove_leftovers
 from workers.messages import Messages
-from workers.protocol import LOG_CHUNK_INTERVAL_S, PROTOCOL, Phase, RegisterAnswer, RegisterRequest
+from workers.protocol import LOG_CHUNK_INTERVAL_S, PROTOCOL, TAKEN_BACK, Phase, RegisterAnswer, RegisterRequest
 from workers.prover import Provers
 from workers.renderer import Renderer, RendererBroken, ask_versions, set_up_launchers
 from workers.sandbox import Enclosure, SandboxUnusable
@@ -82,6 +82,8 @@ class Agent:
         if answer is None:
             return REFUSED
         LOG.info("worker %s of %s", answer.worker, self._settings.farm)
+        if self._settings.registered_file:
+            self._settings.registered_file.touch()
         self._build(answer)
         threads = [threading.Thread(target=work, daemon=True) for work in (self._talk, self._send_logs)]
         threads += [
@@ -197,7 +199,7 @@ class Agent:
                 self._conversation.drain("this machine reached its lifetime")
 
     def _heed_notice(self, seconds: float) -> None:
-        self._drain("the cloud takes this machine back", max(0.0, seconds - UPLOAD_S))
+        self._drain(TAKEN_BACK, max(0.0, seconds - UPLOAD_S))
 
     def _drain(self, reason: str, seconds: float) -> None:
         """Take nothing more, hand back what waits, finish what can be finished in `seconds`, drop the rest."""

@@ -31,6 +31,9 @@ LOG_CHUNK_INTERVAL_S = 5
 LOG_LIMIT_BYTES = 20_000_000
 MAX_GRANTS = 500
 
+TAKEN_BACK = "the cloud takes this machine back"
+"""Why a worker drains that was given notice; the farm counts these."""
+
 
 class WorkerState(StrEnum):
     """What a worker says of itself, and what the farm wants it to be."""

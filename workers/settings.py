@@ -31,6 +31,7 @@ class AgentSettings:
     blender: Path | None = None
     grace_s: float = 20.0
     max_lifetime_s: float | None = None
+    registered_file: Path | None = None  # made once the farm has taken the machine in
     session_idle_s: float = 60.0
     spot: str | None = None
     spot_url: str = "http://169.254.169.254"
@@ -53,10 +54,11 @@ def parse_settings(argv: Sequence[str], environ: Mapping[str, str]) -> AgentSett
         slots=given.slots,
         cache_gib=given.cache_gib,
         trust_scenes=given.trust_scenes,
-        renderer_python=_program(given.renderer_python),
-        blender=_program(given.blender),
+        renderer_python=_path(given.renderer_python),
+        blender=_path(given.blender),
         grace_s=given.grace,
         max_lifetime_s=given.max_lifetime,
+        registered_file=_path(given.registered_file),
         session_idle_s=given.session_idle,
         spot=given.spot,
         spot_url=given.spot_url,
@@ -84,6 +86,7 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     option("--blender", metavar="B", help="a Blender binary")
     option("--grace", type=float, default="20", metavar="S", help="seconds to finish in after SIGTERM")
     option("--max-lifetime", type=float, metavar="S", help="drain after so many seconds")
+    option("--registered-file", metavar="FILE", help="make this file once the farm has taken the machine in")
     option("--session-idle", type=float, default="60", metavar="S", help="leave a session after so long without work")
     option("--spot", choices=["ec2"], help="watch for this provider's interruption notice")
     option("--spot-url", default="http://169.254.169.254", metavar="URL", help="address of the metadata service")
@@ -114,5 +117,5 @@ def _read_secret(name: str) -> str:
     return secret
 
 
-def _program(name: str | None) -> Path | None:
+def _path(name: str | None) -> Path | None:
     return Path(name).absolute() if name else None  # links stay: an environment's Python is one

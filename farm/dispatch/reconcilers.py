@@ -25,12 +25,13 @@ from farm.dispatch.matching import StepDemand
 from farm.dispatch.models import Attempt, Output
 from farm.dispatch.quotes import latest_quotes, quote
 from farm.fleet import services as fleet
+from farm.fleet.audits import audit
+from farm.fleet.capacity import carry_out
 from farm.fleet.models import Fleet, Worker
 from farm.fleet.moves import PRESENT_WORKERS, WorkerStatus
-from farm.fleet.providers import provider
 from farm.fleet.requirements import shortfall
 from farm.fleet.scaling import FleetState, Idler, decide
-from farm.fleet.selectors import Offer, offers
+from farm.fleet.selectors import Offer, offers, slots_per_machine
 from farm.jobs.models import Job
 from farm.jobs.moves import Approval, JobStatus, Purpose
 from farm.jobs.services import resume_job
@@ -63,27 +64,25 @@ def provide_capacity() -> None:
     with _alone(CAPACITY_LOCK) as is_mine:
         if not is_mine:
             return
-        demand, _ = snapshot.demand()
-        known = {offer.fleet: offer for offer in offers()}
-        for row in Fleet.objects.order_by("name"):
-            try:
-                _provide(row, known[row.name], demand, now=timezone.now())
-            except Refusal as refusal:  # one fleet's trouble is no other's
-                logger.warning("fleet %s: %s", row.name, refusal)
+        provide(now=timezone.now())
 
 
-def _provide(row: Fleet, offer: Offer, demand: list[StepDemand], *, now: datetime) -> None:
-    decision = decide(fleet.rules_of(row), _state(row, offer, demand), now=now)
-    if decision.launch:
-        fleet.launch(row, decision, now=now)
-    if decision.end:
-        fleet.end_workers(row, decision.end, reason=decision.reason, only_idle=True, now=now)
+def provide(*, now: datetime) -> None:
+    """Let the policy decide for each fleet, and carry out what it decided."""
+    demand, _ = snapshot.demand()
+    offered = offers()
+    for row in Fleet.objects.order_by("name"):
+        try:
+            state = _state(row, [offer for offer in offered if offer.fleet == row.name], demand)
+            carry_out(row, decide(fleet.rules_of(row), state, now=now), now=now)
+        except Refusal as refusal:  # one fleet's trouble is no other's
+            logger.warning("fleet %s: %s", row.name, refusal)
 
 
-def _state(row: Fleet, offer: Offer, demand: list[StepDemand]) -> FleetState:
+def _state(row: Fleet, offered: list[Offer], demand: list[StepDemand]) -> FleetState:
     workers = list(Worker.objects.filter(fleet=row, status__in=PRESENT_WORKERS))
     usable = [w for w in workers if w.status != WorkerStatus.DRAINING]
-    per_machine = provider(row.provider).slots_per_machine(row.settings)
+    per_machine = slots_per_machine(row)
     busy = (
         Attempt.objects.filter(worker__in=usable, status__in=["assigned", "started"])
         .values("worker", "slot")
@@ -91,7 +90,9 @@ def _state(row: Fleet, offer: Offer, demand: list[StepDemand]) -> FleetState:
         .count()
     )
     wanted = sum(
-        d.ready for d in demand if d.purpose in row.purposes and shortfall(d.requirements, offer.capabilities) is None
+        d.ready
+        for d in demand
+        if d.purpose in row.purposes and any(shortfall(d.requirements, o.capabilities) is None for o in offered)
     )
     return FleetState(
         present=len(usable),
@@ -107,13 +108,13 @@ def _state(row: Fleet, offer: Offer, demand: list[StepDemand]) -> FleetState:
 def audit_machines() -> None:
     """Compare our workers with the providers' machines; end drained ones; settle what cannot come back."""
     now = timezone.now()
-    for row in Fleet.objects.order_by("name"):
+    for provider, region in Fleet.objects.values_list("provider", "region").distinct():
         try:
-            gone = fleet.audit(row, now=now)
-            lose_workers(gone, now=now)
-            fleet.end_workers(row, _drained(row), reason="drained", now=now)
-        except Refusal as refusal:
-            logger.warning("fleet %s: %s", row.name, refusal)
+            lose_workers(audit(provider, region, now=now), now=now)
+        except Refusal as refusal:  # one provider's trouble is no other's
+            logger.warning("%s in %s: %s", provider, region, refusal)
+    for row in Fleet.objects.order_by("name"):
+        fleet.end_workers(row, _drained(row), reason="drained", now=now)
     with transaction.atomic():
         ended = Attempt.objects.filter(status="lost", is_settled=False).exclude(task__status__in=["ready", "leased"])
         settle_lost(list(ended.select_related("task__job").defer("task__job__template").order_by("pk")), now=now)

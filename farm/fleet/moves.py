@@ -1,4 +1,4 @@
-"""The statuses of a worker. Pure."""
+"""The statuses of workers and launches. Pure."""
 
 from __future__ import annotations
 
@@ -26,3 +26,18 @@ WORKER_MOVES: Moves[WorkerStatus] = {
 LIVE_WORKERS = (WorkerStatus.READY, WorkerStatus.DRAINING)
 STARTING_WORKERS = (WorkerStatus.REQUESTED, WorkerStatus.BOOTING)
 PRESENT_WORKERS = (*STARTING_WORKERS, *LIVE_WORKERS)
+
+
+class LaunchStatus(StrEnum):
+    ASKED = "asked"  # the provider's answer is not known yet
+    ANSWERED = "answered"  # with machines, or some
+    REFUSED = "refused"  # with none
+    LOST = "lost"  # never answered; what came of it, the audit has found
+
+
+LAUNCH_MOVES: Moves[LaunchStatus] = {
+    LaunchStatus.ASKED: {LaunchStatus.ANSWERED, LaunchStatus.REFUSED, LaunchStatus.LOST},
+    LaunchStatus.ANSWERED: set(),
+    LaunchStatus.REFUSED: set(),
+    LaunchStatus.LOST: set(),
+}

@@ -1,8 +1,7 @@
-"""What happens to workers: asked for, registered, heard of, drained, gone; each decision with its numbers."""
+"""What happens to workers: registered, heard of, drained, ended."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import secrets
@@ -12,22 +11,21 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
 from django.db import connection, transaction
 
 from farm.core.errors import Refusal
-from farm.core.fields import new_ids
 from farm.core.moves import move_to
-from farm.fleet.models import Fleet, FleetDecision, Worker
-from farm.fleet.moves import LIVE_WORKERS, PRESENT_WORKERS, STARTING_WORKERS, WORKER_MOVES, WorkerStatus
-from farm.fleet.providers import InsufficientCapacity, LaunchRequest, Machine, Order, ProviderError, provider
+from farm.fleet.decisions import record
+from farm.fleet.launches import digest_of
+from farm.fleet.models import Fleet, Launch, Worker
+from farm.fleet.moves import LIVE_WORKERS, PRESENT_WORKERS, WORKER_MOVES, WorkerStatus
+from farm.fleet.providers import ProviderError, provider
 from farm.fleet.requirements import version_key
-from farm.fleet.scaling import Decision, FleetRules
+from farm.fleet.scaling import FleetRules
+from farm.fleet.spending import pay_up
 from workers import protocol
 
 logger = logging.getLogger(__name__)
-
-LAG = timedelta(seconds=30)  # a provider's own list may lag behind its launches
 
 MAX_SLOTS = 1024
 
@@ -61,74 +59,9 @@ class Registration:
     token: str
 
 
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 def rules_of(fleet: Fleet) -> FleetRules:
     """Give what `scaling` is to know of a fleet."""
     return FleetRules(fleet.min_machines, fleet.max_machines, timedelta(seconds=fleet.idle_timeout_s), fleet.is_paused)
-
-
-def record(fleet: Fleet, kind: str, reason: str, *, worker: UUID | None = None, **params: Any) -> None:
-    """Write a decision down, with the numbers that led to it."""
-    FleetDecision.objects.create(fleet=fleet, worker_id=worker, kind=kind, reason=reason[:64], params=params)
-
-
-def launch(fleet: Fleet, decision: Decision, *, now: datetime) -> int:
-    """
-    Ask the fleet's provider for machines and give how many came.
-
-    The rows are committed before the provider is asked, so that no machine ever exists that the farm does not know; a
-    machine whose answer was lost is found by the audit through its token.
-    """
-    with transaction.atomic(durable=True):
-        asked = {worker: secrets.token_urlsafe(32) for worker in new_ids(decision.launch)}
-        Worker.objects.bulk_create(
-            Worker(id=worker, fleet=fleet, secret_digest=_digest(secret), requested_at=now)
-            for worker, secret in asked.items()
-        )
-        record(fleet, "launch", decision.reason, worker=None, count=decision.launch, **decision.params)
-    request = LaunchRequest(
-        fleet=fleet.name,
-        settings=fleet.settings,
-        farm_url=settings.FARM_URL,
-        orders=[Order(token=str(worker), secret=secret) for worker, secret in asked.items()],
-        max_life_s=fleet.max_life_s,
-    )
-    try:
-        machines = provider(fleet.provider).launch(request)
-    except ProviderError as refusal:
-        _give_up(fleet, list(asked), refusal, now=now)
-        return 0
-    note_machines(machines)
-    came = {machine.token for machine in machines}
-    if missing := [worker for worker in asked if str(worker) not in came]:
-        why = "fewer machines came than were asked for"
-        _give_up(fleet, missing, InsufficientCapacity(provider=fleet.provider, why=why), now=now)
-    return len(machines)
-
-
-def _give_up(fleet: Fleet, workers: Sequence[UUID], refusal: ProviderError, *, now: datetime) -> None:
-    logger.warning("fleet %s: %s", fleet.name, refusal)
-    with transaction.atomic():
-        Worker.objects.filter(pk__in=workers, status=WorkerStatus.REQUESTED).update(
-            status=WorkerStatus.GONE, cause=refusal.sentence, gone_at=now, secret_digest=None
-        )
-        record(fleet, "refused", refusal.code, count=len(workers), sentence=refusal.sentence)
-
-
-def note_machines(machines: Sequence[Machine]) -> None:
-    """Keep the provider's names of machines; those that were only asked for exist now."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            """
-            UPDATE fleet_worker w
-               SET machine_id = m.id, status = CASE WHEN w.status = 'requested' THEN 'booting' ELSE w.status END
-              FROM unnest(%s::uuid[], %s::text[]) AS m(worker, id) WHERE w.id = m.worker AND w.machine_id = ''
-            """,
-            [[machine.token for machine in machines], [machine.id for machine in machines]],
-        )
 
 
 def register(request: protocol.RegisterRequest, *, now: datetime) -> Registration:
@@ -145,7 +78,7 @@ def register(request: protocol.RegisterRequest, *, now: datetime) -> Registratio
         raise NoSlots(slots=[s.index for s in request.slots][:MAX_SLOTS])
     token = secrets.token_urlsafe(32)
     with transaction.atomic():
-        worker = Worker.objects.select_for_update().filter(secret_digest=_digest(request.secret)).first()
+        worker = _worker_to_be(request)
         if worker is None or not _enter(worker, request, token, now=now):
             raise UnknownSecret
         fleet = Fleet.objects.select_for_update(no_key=True).get(pk=worker.fleet_id)
@@ -153,13 +86,34 @@ def register(request: protocol.RegisterRequest, *, now: datetime) -> Registratio
     return Registration(worker, token)
 
 
+def _worker_to_be(request: protocol.RegisterRequest) -> Worker | None:
+    """
+    Find the worker that a machine shall be, and lock it.
+
+    A secret is one worker's own, or a launch's: then each of its machines comes in with it once, as the worker that is
+    bound to it, or as the first of the launch that is bound to none yet.
+    """
+    workers = Worker.objects.select_for_update(of=("self",))
+    digest = digest_of(request.secret)
+    if own := workers.filter(secret_digest=digest).first():
+        return own
+    row = Launch.objects.select_for_update(no_key=True).filter(secret_digest=digest).first()
+    if row is None or not request.machine_id:
+        return None
+    of_launch = workers.filter(launch=row)
+    found = of_launch.filter(machine_id=request.machine_id).first()
+    return found or of_launch.filter(machine_id="", status=WorkerStatus.REQUESTED).order_by("pk").first()
+
+
 def _enter(worker: Worker, request: protocol.RegisterRequest, token: str, *, now: datetime) -> bool:
     """Let a worker in; one whose answer was lost may ask again, until it has used its token."""
-    if worker.status == WorkerStatus.READY and worker.boot_id == request.boot_id:
-        worker.token_digest = _digest(token)
+    if worker.status == WorkerStatus.READY and worker.boot_id == request.boot_id and worker.secret_digest:
+        worker.token_digest = digest_of(token)
         worker.save(update_fields=["token_digest"])
         return True
-    arrival = {"token_digest": _digest(token), "registered_at": now, "last_seen_at": now, "idle_since": now}
+    arrival = {"token_digest": digest_of(token), "registered_at": now, "last_seen_at": now, "idle_since": now}
+    if worker.secret_digest is None:  # of a launch: until its first sync it may ask again with what it has
+        arrival["secret_digest"] = digest_of(f"{request.secret} {request.machine_id}")
     return move_to(worker, WorkerStatus.READY, moves=WORKER_MOVES, **_stated(request), **arrival)
 
 
@@ -191,13 +145,13 @@ def _learn_software(fleet: Fleet, latest: Worker) -> None:
 
 def worker_by_token(token: str) -> Worker | None:
     """Give the living worker that holds this token."""
-    return Worker.objects.select_related("fleet").filter(token_digest=_digest(token), status__in=LIVE_WORKERS).first()
+    return Worker.objects.select_related("fleet").filter(token_digest=digest_of(token), status__in=LIVE_WORKERS).first()
 
 
 def note_sync(worker: Worker, request: protocol.SyncRequest, *, is_idle: bool, now: datetime) -> None:
     """Keep what a worker said of itself; a worker that says it drains, drains."""
     if request.state is protocol.WorkerState.DRAINING and worker.status == WorkerStatus.READY:
-        drain(worker, reason=request.reason or "its own word")
+        drain(worker, reason=request.reason or "its own word", was_taken_back=request.reason == protocol.TAKEN_BACK)
     steps = {str(s.index): s.step for s in request.slots if s.step}
     use = [protocol.encode(s) for s in request.slots if s.gpu_use is not None]
     with connection.cursor() as cursor:
@@ -221,10 +175,11 @@ def note_sync(worker: Worker, request: protocol.SyncRequest, *, is_idle: bool, n
         )
 
 
-def drain(worker: Worker, *, reason: str) -> None:
+def drain(worker: Worker, *, reason: str, was_taken_back: bool = False) -> None:
     """Let a worker finish what it has and take nothing more."""
-    if move_to(worker, WorkerStatus.DRAINING, moves=WORKER_MOVES, cause=reason):
-        record(worker.fleet, "drain", reason, worker=worker.id)
+    told = {"cause": reason, "was_taken_back": was_taken_back}
+    if move_to(worker, WorkerStatus.DRAINING, moves=WORKER_MOVES, **told):
+        record(worker.fleet, "drain", reason, worker=worker.id, machine=worker.machine_id, zone=worker.zone)
 
 
 def quarantine(worker: Worker, *, reason: str, now: datetime) -> None:
@@ -236,40 +191,34 @@ def quarantine(worker: Worker, *, reason: str, now: datetime) -> None:
 
 
 def end_workers(fleet: Fleet, workers: Sequence[UUID], *, reason: str, now: datetime, only_idle: bool = False) -> None:
-    """End machines: the farm forgets their tokens, then the provider ends them. `only_idle`: not those now at work."""
+    """
+    End machines: the farm forgets their tokens, then the provider ends them. `only_idle`: not those now at work.
+
+    A provider that does not end them now is asked again by the audit, which finds machines of workers that are gone.
+    """
     rows = Worker.objects.select_for_update().filter(pk__in=workers, status__in=PRESENT_WORKERS).order_by("pk")
     ended: list[Worker] = []
     with transaction.atomic():
-        for worker in rows.filter(idle_since__isnull=False) if only_idle else rows:
+        pay_up(now=now, workers=workers)
+        for worker in rows.exclude(status__in=LIVE_WORKERS, idle_since=None) if only_idle else rows:
             gone = {"cause": reason, "gone_at": now, "token_digest": None, "secret_digest": None}
             if move_to(worker, WorkerStatus.GONE, moves=WORKER_MOVES, **gone):
-                record(fleet, "end", reason, worker=worker.id)
+                record(fleet, "end", reason, worker=worker.id, **_life(worker, now=now))
                 ended.append(worker)
     if machines := [w.machine_id for w in ended if w.machine_id]:
-        provider(fleet.provider).terminate(machines)
+        try:
+            provider(fleet.provider, fleet.region).terminate(machines)
+        except ProviderError as error:
+            logger.warning("fleet %s: %d machines are not ended yet: %s", fleet.name, len(machines), error)
 
 
-def audit(fleet: Fleet, *, now: datetime) -> list[UUID]:
-    """
-    Compare our rows with the provider's machines, both ways; give the workers that turned out to be gone.
-
-    A machine we do not know, or know to be gone, is ended; a worker without a machine is gone; one that never
-    registered within the fleet's boot time is ended.
-    """
-    machines = {m.token: m for m in provider(fleet.provider).machines(fleet.name)}
-    present = {str(w.id): w for w in Worker.objects.filter(fleet=fleet, status__in=PRESENT_WORKERS)}
-    if strangers := [m.id for token, m in machines.items() if token not in present]:
-        logger.warning("fleet %s: ended %d machines nobody asked for", fleet.name, len(strangers))
-        provider(fleet.provider).terminate(strangers)
-    note_machines([m for token, m in machines.items() if token in present])  # whose launch was never answered
-    asked_long_ago = now - LAG
-    vanished = [w for token, w in present.items() if token not in machines and w.requested_at < asked_long_ago]
-    boot_time = timedelta(seconds=fleet.boot_timeout_s)
-    late = [
-        w
-        for token, w in present.items()
-        if w.status in STARTING_WORKERS and now - w.requested_at > boot_time and token in machines
-    ]
-    for workers, reason in ((vanished, "its machine is gone"), (late, "it never registered")):
-        end_workers(fleet, [w.id for w in workers], reason=reason, now=now)
-    return [w.id for w in (*vanished, *late)]
+def _life(worker: Worker, *, now: datetime) -> dict[str, Any]:
+    """Give the numbers of a machine's life, for the decision that ends it."""
+    idle = (now - worker.idle_since).total_seconds() if worker.idle_since else 0
+    return {
+        "machine": worker.machine_id,
+        "pool": " ".join(part for part in (worker.instance_type, worker.zone, worker.market) if part),
+        "lived_s": round((now - worker.requested_at).total_seconds()),
+        "idle_s": round(idle),
+        "paid_micro": worker.paid_micro,
+    }

@@ -477,7 +477,7 @@ def _plan_step(
         raise NoFleet(step=step.name, why=why, field="fleet" if order.fleet else None)
     return PlannedStep(
         requirements=requirements,
-        fleets=[o.fleet for o in able],
+        fleets=list(dict.fromkeys(o.fleet for o in able)),
         worker_classes=sorted({o.worker_class for o in able}),
         outputs=rule,
         frames=frames,

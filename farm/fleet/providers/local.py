@@ -16,38 +16,74 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from django.conf import settings
 
-from farm.fleet.providers import InsufficientCapacity, LaunchRequest, Machine, Order
+from farm.core.errors import Invalid
+from farm.fleet.pools import Pace, PoolKey
+from farm.fleet.providers import (
+    LOCAL_POOL,
+    FleetSpec,
+    InsufficientCapacity,
+    LaunchAnswer,
+    LaunchRequest,
+    Machine,
+    NotToBeRepeated,
+    PoolOffer,
+)
 
 KEEP_GONE = 20  # folders of ended machines kept for their logs
 STOP_GRACE_S = 10.0
 START_GRACE_S = 5.0
 SUPERVISED = "FARM_SUPERVISED"  # the supervisor's mark: what carries it ends with the farm
+# What the farm's own environment may say to its local agents; never a person's FARMHAND_TOKEN.
+AGENT_SETTINGS = tuple(f"FARMHAND_{n}" for n in ("GRACE", "SESSION_IDLE", "SILENCE", "DELIVERY", "SPOT", "SPOT_URL"))
+SETTINGS = {"slots": int, "cache_gib": int, "promises": dict}
 
 
 class LocalProvider:
     """Machines that are agents on this one."""
 
+    name = "local"
+    pace: Pace | None = None
+    lag = timedelta(seconds=30)
+
     @property
     def root(self) -> Path:
         return Path(settings.DATA_DIR) / "machines"
 
-    def slots_per_machine(self, options: Mapping[str, Any]) -> int:
-        return max(1, int(options.get("slots") or len(_gpus())))
+    def check(self, fleet: FleetSpec) -> None:
+        for name, value in fleet.settings.items():
+            if name not in SETTINGS or not isinstance(value, SETTINGS[name]):
+                raise Invalid(f"settings.{name}", f"known are {', '.join(SETTINGS)}; {value!r} does not fit")
 
-    def launch(self, request: LaunchRequest) -> Sequence[Machine]:
-        """Start one agent for each order whose machine is not there yet."""
+    def offers(self, fleet: FleetSpec) -> Sequence[PoolOffer]:
+        return [PoolOffer(LOCAL_POOL, slots=_slots(fleet), on_demand_micro=0)]
+
+    def launch(self, request: LaunchRequest) -> LaunchAnswer:
+        """Start the launch's agents that are not there yet."""
         if not Path(settings.FARM_AGENT_PYTHON).exists():
             raise InsufficientCapacity(
                 provider="local", why=f"no agent at {settings.FARM_AGENT_PYTHON}; run 'make envs'"
             )
-        present = {machine.token: machine for machine in self.machines(request.fleet)}
+        present = {machine.id: machine for machine in self.machines(request.farm)}
+        wanted = [_machine_id(request, number) for number in range(request.count)]
+        if not request.secret:
+            if not present.keys() & set(wanted):
+                raise NotToBeRepeated(provider="local", why="no machine of it is there")
+            return LaunchAnswer([present[name] for name in wanted if name in present])
         self._forget_gone()
-        return [present.get(order.token) or self._start(request, order) for order in request.orders]
+        return LaunchAnswer([present.get(name) or self._start(request, name) for name in wanted])
+
+    def forget(self, launches: Sequence[UUID]) -> None:
+        """Nothing is kept but what the machines' folders hold."""
+
+    def prices(self, pools: Sequence[PoolKey]) -> Mapping[PoolKey, int]:
+        return dict.fromkeys(pools, 0)
 
     def terminate(self, ids: Sequence[str]) -> None:
         """Ask the agents to end, then make them."""
@@ -63,29 +99,24 @@ class LocalProvider:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(pid, signal.SIGKILL)
 
-    def machines(self, fleet: str) -> Sequence[Machine]:
-        """Give the fleet's agents that run."""
-        found = []
-        for folder in sorted(self.root.glob("m-*")):
-            note = _note(folder)
-            if note and note["fleet"] == fleet and _alive(folder):
-                found.append(Machine(folder.name, note["token"]))
-        return found
+    def machines(self, farm: UUID) -> Sequence[Machine]:
+        """Give the agents of this data folder that run."""
+        notes = {folder.name: _note(folder) for folder in sorted(self.root.glob("m-*")) if _alive(folder)}
+        return [Machine(name, note["launch"], LOCAL_POOL) for name, note in notes.items() if note]
 
     def _folder(self, machine_id: str) -> Path:
         return self.root / Path(machine_id).name
 
-    def _start(self, request: LaunchRequest, order: Order) -> Machine:
-        machine_id = "m-" + hashlib.sha256(order.token.encode()).hexdigest()[:16]
+    def _start(self, request: LaunchRequest, machine_id: str) -> Machine:
         folder = self._folder(machine_id)
         shutil.rmtree(folder, ignore_errors=True)
         (folder / "work").mkdir(parents=True)
         secret = folder / "secret"
         secret.touch(mode=0o600)
-        secret.write_text(order.secret)
-        (folder / "machine.json").write_text(json.dumps({"fleet": request.fleet, "token": order.token}))
+        secret.write_text(request.secret)
+        (folder / "machine.json").write_text(json.dumps({"fleet": request.fleet.name, "launch": str(request.launch)}))
         _spawn(self._command(request, machine_id, folder), folder)
-        return Machine(machine_id, order.token)
+        return Machine(machine_id, str(request.launch), LOCAL_POOL)
 
     def _command(self, request: LaunchRequest, machine_id: str, folder: Path) -> list[str]:
         options = {
@@ -94,8 +125,8 @@ class LocalProvider:
             "--secret-file": folder / "secret",
             "--work": folder / "work",
             "--max-lifetime": request.max_life_s,
-            "--slots": self.slots_per_machine(request.settings),
-            "--cache-gib": request.settings.get("cache_gib"),
+            "--slots": _slots(request.fleet),
+            "--cache-gib": request.fleet.settings.get("cache_gib"),
             "--blender": settings.FARM_BLENDER,
             "--renderer-python": "" if settings.FARM_BLENDER else settings.FARM_RENDERER_PYTHON,
         }
@@ -123,8 +154,7 @@ def _spawn(command: Sequence[str], folder: Path) -> None:
     """
     environment = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LANG": "C.UTF-8"}
     environment |= {"PYTHONPATH": str(settings.BASE_DIR), "LOG": str(folder / "agent.log"), "NOTE": str(folder / "pid")}
-    if SUPERVISED in os.environ:
-        environment[SUPERVISED] = os.environ[SUPERVISED]
+    environment |= {name: os.environ[name] for name in (SUPERVISED, *AGENT_SETTINGS) if name in os.environ}
     shell = ["/bin/sh", "-c", _DETACH, "sh", _BECOME, *command]
     subprocess.run(shell, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True)
     deadline = time.monotonic() + START_GRACE_S
@@ -162,8 +192,18 @@ def _identity(stat: str | Path) -> tuple[int, str] | None:
     return (int(line.split()[0]), fields[19]) if len(fields) > 19 and fields[0] not in {"Z", "X"} else None
 
 
+def _slots(fleet: FleetSpec) -> int:
+    return max(1, int(fleet.settings.get("slots") or len(_gpus())))
+
+
+def _machine_id(request: LaunchRequest, number: int) -> str:
+    return "m-" + hashlib.sha256(f"{request.launch}-{number}".encode()).hexdigest()[:16]
+
+
 def _gpus() -> list[Path]:
     return sorted(Path("/dev").glob("nvidia[0-9]*"))
 
 
-PROVIDER = LocalProvider()
+def connect(region: str) -> LocalProvider:
+    """This machine is wherever it is."""
+    return LocalProvider()
