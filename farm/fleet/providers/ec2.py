@@ -19,6 +19,7 @@ from uuid import UUID
 import boto3
 import botocore.exceptions as boto_errors
 from botocore.config import Config
+from botocore.parsers import ResponseParserError
 
 from farm.core.errors import Invalid
 from farm.fleet import catalogue
@@ -35,7 +36,7 @@ from farm.fleet.providers import (
     ProviderError,
     Unauthorized,
 )
-from farm.fleet.providers.ec2_errors import UNKNOWN, Quota, error_of
+from farm.fleet.providers.ec2_errors import KNOWN, UNKNOWN, Quota, error_of
 from farm.fleet.providers.ec2_template import TAG_FARM, TAG_LAUNCH, settings_of, tags_of, template_of
 
 if TYPE_CHECKING:
@@ -55,10 +56,9 @@ CONFIG = Config(
     user_agent_extra="farmhand",
 )
 UNANSWERED = (
-    boto_errors.ConnectionError,  # cannot reach it, or the line was cut
-    boto_errors.HTTPClientError,
-    boto_errors.ConnectTimeoutError,
-    boto_errors.ReadTimeoutError,
+    boto_errors.ConnectionError,  # cannot reach it
+    boto_errors.HTTPClientError,  # the line was cut, or too slow
+    ResponseParserError,  # it answered with something else
 )
 NO_CREDENTIALS = (boto_errors.NoCredentialsError, boto_errors.PartialCredentialsError, boto_errors.TokenRetrievalError)
 _MISSING_ID = re.compile(r"\bi-[0-9a-f]+\b")
@@ -249,7 +249,7 @@ class Ec2Provider:
             yield
         except boto_errors.ClientError as refused:
             code, message = _told(refused)
-            if code in UNKNOWN or _status(refused) >= 500:
+            if code in UNKNOWN or (_status(refused) >= 500 and code not in KNOWN):
                 raise AnswerLost(provider="ec2", why=f"{code}: {message}") from refused
             if code.startswith("InvalidInstanceID"):
                 raise _Gone(message) from None
@@ -258,6 +258,8 @@ class Ec2Provider:
             raise Unauthorized(provider="ec2", why=str(error)) from error
         except UNANSWERED as error:
             raise AnswerLost(provider="ec2", why=str(error)) from error
+        except boto_errors.BotoCoreError as error:
+            raise ProviderError(provider="ec2", why=str(error)) from error
 
     def _error(self, code: str, message: str, pool: PoolKey, count: int) -> ProviderError:
         return error_of(code, message, pool=pool, count=max(1, count), region=self.region, limit_of=self._limit_of)

@@ -55,6 +55,7 @@ FORBIDDEN = {
     "Blocked",
     "UnrecognizedClientException",
 }
+KNOWN = NO_CAPACITY | OVER_QUOTA | THROTTLED | FORBIDDEN  # refused for certain, though the status may be 5xx
 # Whether it was done is not known: the server failed after it had heard.
 UNKNOWN = {"InternalError", "InternalFailure", "ServerInternal", "Unavailable", "ServiceUnavailable"}
 
