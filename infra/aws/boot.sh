@@ -27,10 +27,10 @@ mkdir -p "$RUN"
 trap '$POWER_OFF' EXIT
 
 ask() { # a path of the metadata service, version 2
-    curl -fsS --noproxy '*' --max-time 5 --retry 5 --retry-all-errors -H "X-aws-ec2-metadata-token: $token" "$METADATA/latest/$1"
+    curl -fsS --noproxy '*' --max-time 5 --retry 3 --retry-all-errors -H "X-aws-ec2-metadata-token: $token" "$METADATA/latest/$1"
 }
 
-token=$(curl -fsS --noproxy '*' --max-time 5 --retry 5 --retry-all-errors -X PUT \
+token=$(curl -fsS --noproxy '*' --max-time 5 --retry 3 --retry-all-errors -X PUT \
     -H 'X-aws-ec2-metadata-token-ttl-seconds: 300' "$METADATA/latest/api/token")
 machine=$(ask meta-data/instance-id)
 market=$(ask meta-data/instance-life-cycle)
@@ -49,4 +49,4 @@ set -- --farm "$FARM_URL" --machine-id "$machine" --secret-file "$RUN/secret" --
 [ "$market" = spot ] && set -- "$@" --spot ec2 --spot-url "$METADATA"
 
 # Not exec: when the agent ends, for whatever reason, the machine ends.
-setpriv --reuid="$AGENT_USER" --regid="$AGENT_USER" --init-groups "$AGENT" "$@" || true
+setpriv --reuid="$(id -u "$AGENT_USER")" --regid="$(id -g "$AGENT_USER")" --init-groups "$AGENT" "$@" || true

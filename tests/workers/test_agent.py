@@ -43,6 +43,18 @@ class TestRegister:
         assert said.cores >= 1
         assert said.memory_mib > 100
 
+    def test_once_it_is_in_it_makes_the_file_that_its_machine_waits_for(
+        self, farm: FakeFarm, start_agent: Start, tmp_path: Path
+    ) -> None:
+        mark, refused = tmp_path / "registered", tmp_path / "refused"
+        start_agent("--registered-file", str(mark))
+        farm.wait(mark.exists)
+
+        farm.before = lambda path: (401, {"code": "secret-used", "detail": "This secret was used already."})
+        start_agent("--registered-file", str(refused)).ends()
+
+        assert not refused.exists()
+
     def test_a_wrong_secret_ends_it_with_the_farms_own_sentence(self, farm: FakeFarm, start_agent: Start) -> None:
         farm.before = lambda path: (401, {"code": "secret-used", "detail": "This secret was used already."})
 

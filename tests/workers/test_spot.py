@@ -1,14 +1,13 @@
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from datetime import UTC, datetime
 
 import pytest
 
+from tests.cloud.metadata import Metadata
 from tests.workers.conftest import RunningAgent
 from tests.workers.fake_farm import FakeFarm
 from tests.workers.tasks import shell
@@ -18,57 +17,11 @@ from workers.spot import SpotNotice, seconds_left
 NOW = datetime(2026, 1, 2, 3, 0, 0, tzinfo=UTC)
 
 
-class Metadata:
-    """EC2's metadata service, version 2, as far as the agent asks it."""
-
-    def __init__(self) -> None:
-        self.notice: dict[str, str] | None = None
-        self.tokens = 0
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self.server.daemon_threads = True
-        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server.server_port}"
-
-    def warn(self, seconds: float) -> None:
-        at = datetime.now(UTC) + timedelta(seconds=seconds)
-        self.notice = {"action": "terminate", "time": at.strftime("%Y-%m-%dT%H:%M:%SZ")}
-
-
-def _handler(metadata: Metadata) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_PUT(self) -> None:
-            metadata.tokens += 1
-            self._send(200, f"token-{metadata.tokens}".encode())
-
-        def do_GET(self) -> None:
-            if self.headers.get("X-aws-ec2-metadata-token") != f"token-{metadata.tokens}":
-                self._send(401, b"")
-            elif metadata.notice is None:
-                self._send(404, b"")
-            else:
-                self._send(200, json.dumps(metadata.notice).encode())
-
-        def _send(self, status: int, data: bytes) -> None:
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, *args: object) -> None:
-            pass
-
-    return Handler
-
-
 @pytest.fixture
 def metadata() -> Iterator[Metadata]:
     metadata = Metadata()
     yield metadata
-    metadata.server.shutdown()
-    metadata.server.server_close()
+    metadata.close()
 
 
 class TestSecondsLeft:
@@ -92,7 +45,7 @@ class TestSpotNotice:
         time.sleep(0.2)
         assert warned == []
 
-        metadata.tokens += 1  # as if it had expired
+        metadata.expire_tokens()
         metadata.warn(60)
         watch.join(5)
 
