@@ -50,12 +50,18 @@ FARM_BLENDER = env.str("FARM_BLENDER", default="")
 FARM_REGIONS = env.list("FARM_REGIONS", default=["local"])  # each with a store of its own
 FARM_BOOT_SCRIPT = env.str("FARM_BOOT_SCRIPT", default=str(BASE_DIR / "infra/aws/boot.sh"))  # of rented machines
 FARM_TRUST_SCENES = env.bool("FARM_TRUST_SCENES", default=False)
+FARM_SELF_REGISTRATION = env.bool("FARM_SELF_REGISTRATION", default=False)  # otherwise people come by invitation
+PORTAL_DIR = BASE_DIR / "frontend/portal/dist"  # made by `make portal`
 
 INSTALLED_APPS = [
     "django.contrib.contenttypes",
     "django.contrib.auth",
     "django.contrib.sessions",
     "django.contrib.staticfiles",
+    "allauth",
+    "allauth.account",
+    "allauth.usersessions",
+    "allauth.headless",
     "rest_framework",
     "drf_spectacular",
     "drf_spectacular_sidecar",
@@ -71,11 +77,15 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "farm.core.problems.ProblemMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
+    "allauth.usersessions.middleware.UserSessionsMiddleware",
     "farm.studios.tenancy.TenantMiddleware",
 ]
 ROOT_URLCONF = "farm.urls"
@@ -86,10 +96,67 @@ AUTH_USER_MODEL = "studios.User"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.Argon2PasswordHasher"]
 SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+
+# Signing in (django-allauth, headless: the portal has the pages, /_allauth/browser/v1 the answers).
+AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
+ACCOUNT_ADAPTER = "farm.studios.accounts.AccountAdapter"
+ACCOUNT_USER_MODEL_USERNAME_FIELD = None
+ACCOUNT_LOGIN_METHODS = {"email"}
+ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*"]
+ACCOUNT_EMAIL_VERIFICATION = "mandatory"
+ACCOUNT_PREVENT_ENUMERATION = True
+ACCOUNT_EMAIL_SUBJECT_PREFIX = "Farmhand: "
+HEADLESS_ONLY = True
+HEADLESS_CLIENTS = ("browser",)
+HEADLESS_FRONTEND_URLS = {
+    "account_confirm_email": f"{FARM_URL}/verify-email/{{key}}",
+    "account_reset_password": f"{FARM_URL}/forgotten",
+    "account_reset_password_from_key": f"{FARM_URL}/set-password/{{key}}",
+    "account_signup": f"{FARM_URL}/sign-up",
+}
+USERSESSIONS_TRACK_ACTIVITY = True
+# Limits on guessing are counted by all processes together, and outlive a broker that forgets.
+CACHES = {"default": {"BACKEND": "django.core.cache.backends.db.DatabaseCache", "LOCATION": "core_cache"}}
+IS_HTTPS = FARM_URL.startswith("https://")
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_HSTS_INCLUDE_SUBDOMAINS = IS_HTTPS
+SECURE_HSTS_SECONDS = 365 * 86400 if IS_HTTPS else 0
+CSRF_TRUSTED_ORIGINS = [FARM_URL]
+SESSION_COOKIE_AGE = 14 * 86400
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+]
+# On one machine, mail lies as files below the data folder until FARM_MAIL_URL names a server.
+vars().update(env.email_url("FARM_MAIL_URL", default=f"filemail:///{DATA_DIR / 'mail'}"))
+DEFAULT_FROM_EMAIL = env.str("FARM_MAIL_FROM", default="Farmhand <farmhand@localhost>")
 DATA_UPLOAD_MAX_MEMORY_SIZE = 64 * 1024 * 1024  # the largest manifest of a scene
 
 STATIC_URL = "/static/"
+STATICFILES_DIRS = [("portal", PORTAL_DIR)] if PORTAL_DIR.exists() else []
 WHITENOISE_USE_FINDERS = True
+WHITENOISE_IMMUTABLE_FILE_TEST = r"^/static/portal/assets/"  # their names have digests
+
+# The portal runs its own scripts only. Styles inline: its component library sets custom properties on elements.
+_STORE_ORIGINS = env.list("FARM_STORE_ORIGINS", default=[])  # of an object store that browsers fetch from
+EVENTS_ORIGINS = env.list("FARM_EVENTS_ORIGINS", default=[])  # of the events part, where no load balancer routes to it
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": ["'self'"],
+        "img-src": ["'self'", "blob:", "data:", *_STORE_ORIGINS],
+        "media-src": ["'self'", "blob:", *_STORE_ORIGINS],
+        "connect-src": ["'self'", *_STORE_ORIGINS, *EVENTS_ORIGINS],
+        "style-src": ["'self'", "'unsafe-inline'"],
+        "font-src": ["'self'", "data:"],
+        "worker-src": ["'self'", "blob:"],
+        "object-src": ["'none'"],
+        "base-uri": ["'none'"],
+        "form-action": ["'self'"],
+        "frame-ancestors": ["'none'"],
+    }
+}
 
 LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
@@ -97,7 +164,7 @@ USE_TZ = True
 USE_I18N = False
 
 REST_FRAMEWORK = {
-    "DEFAULT_AUTHENTICATION_CLASSES": ["farm.studios.authentication.TokenAuthentication"],
+    "DEFAULT_AUTHENTICATION_CLASSES": ["farm.studios.authentication.CallerAuthentication"],
     "DEFAULT_PERMISSION_CLASSES": ["farm.studios.authentication.HasScope"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["farm.core.bodies.JsonParser"],

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from importlib import import_module
 
+from csp.decorators import csp_exempt
 from django.db import transaction
-from django.urls import include, path
+from django.urls import include, path, re_path
 from drf_spectacular.views import SpectacularSwaggerView
 
 from farm.core.files import urls as file_urls
+from farm.core.portal import portal
 from farm.core.schema import serve_document
 from farm.core.views import health
 from farm.dispatch.api import worker_urls
@@ -21,5 +23,11 @@ urlpatterns = [
     path("worker/v1/", include(worker_urls)),
     path("", include(file_urls)),
     path("api/openapi.json", serve_document, name="openapi"),
-    path("api/docs", transaction.non_atomic_requests(SpectacularSwaggerView.as_view(url_name="openapi"))),
+    path(
+        "api/docs",
+        # Its page has its script inline.
+        transaction.non_atomic_requests(csp_exempt()(SpectacularSwaggerView.as_view(url_name="openapi"))),
+    ),
+    path("_allauth/", include("allauth.headless.urls")),
+    re_path(r"^(?!api/|worker/|_allauth/|static/|files/|store/|events|healthz).*$", portal),
 ]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 from uuid import UUID
 
+from django.db.models import Prefetch
 from django.urls import path
 from django.utils import timezone
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -16,20 +18,80 @@ from farm.core.errors import NotFound
 from farm.core.names import NameField
 from farm.core.pages import page, page_schema
 from farm.core.views import ApiView, once
-from farm.studios import services
-from farm.studios.authentication import caller
-from farm.studios.models import ApiToken, Project
-from farm.studios.roles import Scope
+from farm.studios import members, services
+from farm.studios.authentication import Caller, caller
+from farm.studios.models import ApiToken, Membership, Project, Studio, User
+from farm.studios.roles import Role, Scope
+
+
+class MyStudioSerializer(serializers.Serializer[Any]):
+    """A studio that the caller is a member of."""
+
+    id = serializers.UUIDField()
+    name = serializers.CharField()
+    role = serializers.ChoiceField(choices=list(Role))
 
 
 class MeSerializer(serializers.Serializer[Any]):
-    """Who the token acts for."""
+    """Who the token or session acts for; a session may choose another of `studios` by the header X-Farm-Studio."""
 
     user = serializers.EmailField()
+    user_id = serializers.UUIDField()
+    name = serializers.CharField()
+    language = serializers.CharField(help_text="en, zh-CN, or empty: as the browser says")
+    zone = serializers.CharField(help_text="IANA zone of the times shown, or empty: the browser's")
+    is_operator = serializers.BooleanField()
+    studios = MyStudioSerializer(many=True)
     studio = serializers.CharField()
     studio_id = serializers.UUIDField()
     currency = serializers.CharField()
     scopes = serializers.ListField(child=serializers.CharField())
+
+
+class ProfileSerializer(serializers.Serializer[Any]):
+    """How a person is called and spoken to; what is left out stays."""
+
+    name = NameField(required=False, allow_blank=True)
+    language = serializers.CharField(required=False, allow_blank=True, max_length=16)
+    zone = serializers.CharField(required=False, allow_blank=True, max_length=64)
+
+
+class StudioSerializer(serializers.ModelSerializer[Studio]):
+    """The studio; its currency never changes."""
+
+    name = NameField()
+
+    class Meta:
+        model = Studio
+        fields = ["id", "name", "currency", "zone", "is_paused", "created_at"]
+        read_only_fields = ["id", "currency", "is_paused", "created_at"]
+        extra_kwargs = {"zone": {"required": False}}
+
+
+class MemberSerializer(serializers.ModelSerializer[Membership]):
+    """A person's role in the studio."""
+
+    user_id = serializers.UUIDField(source="user.id")
+    email = serializers.EmailField(source="user.email")
+    name = serializers.CharField(source="user.name")
+    last_seen_at = serializers.DateTimeField(source="user.last_login", allow_null=True)
+
+    class Meta:
+        model = Membership
+        fields = ["id", "user_id", "email", "name", "role", "last_seen_at", "created_at"]
+
+
+class InvitationSerializer(serializers.Serializer[Any]):
+    """Whom to invite, as what."""
+
+    email = serializers.EmailField(max_length=254)
+    role = serializers.ChoiceField(choices=list(Role))
+
+
+class RoleSerializer(serializers.Serializer[Any]):
+    """A member's new role."""
+
+    role = serializers.ChoiceField(choices=list(Role))
 
 
 class ProjectSerializer(serializers.ModelSerializer[Project]):
@@ -70,14 +132,30 @@ class IssuedTokenSerializer(serializers.Serializer[Any]):
 class MeView(ApiView):
     """The caller."""
 
-    scopes = {"GET": Scope.STUDIO_READ}
+    scopes = {"GET": Scope.STUDIO_READ, "PATCH": Scope.STUDIO_READ}
 
     @extend_schema(responses=MeSerializer, operation_id="me")
     def get(self, request: Request) -> Response:
-        asking = caller(request)
+        return self._answer(caller(request))
+
+    @extend_schema(request=ProfileSerializer, responses=MeSerializer, operation_id="me_change")
+    def patch(self, request: Request) -> Response:
+        """Change how you are called, your language and your time zone."""
+        members.change_profile(caller(request), **self.parse(request, ProfileSerializer))
+        return self._answer(caller(request))
+
+    def _answer(self, asking: Caller) -> Response:
+        person = User.objects.only("id", "name", "language", "zone").get(pk=asking.user.id)
+        mine = asking.studios or [(m.studio, m.role) for m in Membership.objects.filter(user_id=person.id)]
         return Response(
             {
                 "user": asking.user.email,
+                "user_id": person.id,
+                "name": person.name,
+                "language": person.language,
+                "zone": person.zone,
+                "is_operator": asking.user.is_operator,
+                "studios": [{"id": studio.id, "name": studio.name, "role": str(role)} for studio, role in mine],
                 "studio": asking.studio.name,
                 "studio_id": asking.studio.id,
                 "currency": asking.studio.currency,
@@ -110,6 +188,59 @@ class ProjectsView(ApiView):
         """Make a project; its bytes stay in its region."""
         project = services.create_project(caller(request), **self.parse(request, ProjectSerializer))
         return Response(ProjectSerializer(project).data, status=201)
+
+
+class StudioView(ApiView):
+    """The studio."""
+
+    scopes = {"GET": Scope.STUDIO_READ, "PATCH": Scope.STUDIO_WRITE}
+
+    @extend_schema(responses=StudioSerializer, operation_id="studio_get")
+    def get(self, request: Request) -> Response:
+        return Response(StudioSerializer(Studio.objects.get(pk=caller(request).studio.id)).data)
+
+    @extend_schema(request=StudioSerializer, responses=StudioSerializer, operation_id="studio_change")
+    def patch(self, request: Request) -> Response:
+        """Rename it, or let its months follow another zone."""
+        wish = self.parse(request, partial(StudioSerializer, partial=True))
+        return Response(StudioSerializer(members.change_studio(caller(request), **wish)).data)
+
+
+class MembersView(ApiView):
+    """The studio's people."""
+
+    scopes = {"GET": Scope.STUDIO_READ, "POST": Scope.STUDIO_WRITE}
+
+    @extend_schema(responses=page_schema(MemberSerializer), operation_id="members_list")
+    def get(self, request: Request) -> Response:
+        people = User.objects.only("id", "email", "name", "last_login")
+        return page(request, Membership.objects.prefetch_related(Prefetch("user", people)), MemberSerializer)
+
+    @extend_schema(request=InvitationSerializer, responses={201: MemberSerializer}, operation_id="members_invite")
+    @once
+    def post(self, request: Request) -> Response:
+        """Make somebody a member; a mail tells them, and lets a newcomer set a password."""
+        wish = self.parse(request, InvitationSerializer)
+        membership = members.invite(caller(request), email=wish["email"], role=Role(wish["role"]))
+        return Response(MemberSerializer(membership).data, status=201)
+
+
+class MemberView(ApiView):
+    """One member of the studio."""
+
+    scopes = {"PATCH": Scope.STUDIO_WRITE, "DELETE": Scope.STUDIO_WRITE}
+
+    @extend_schema(request=RoleSerializer, responses=MemberSerializer, operation_id="members_change")
+    def patch(self, request: Request, member_id: UUID) -> Response:
+        """Give the member another role."""
+        role = Role(self.parse(request, RoleSerializer)["role"])
+        return Response(MemberSerializer(members.change_role(caller(request), member_id, role=role)).data)
+
+    @extend_schema(responses={204: None}, operation_id="members_remove")
+    def delete(self, request: Request, member_id: UUID) -> Response:
+        """Take the member out of the studio; their tokens for it end at once."""
+        members.remove_member(caller(request), member_id, now=timezone.now())
+        return Response(status=204)
 
 
 class TokensView(ApiView):
@@ -146,6 +277,9 @@ class TokenView(ApiView):
 
 urls = [
     path("me", MeView.as_view()),
+    path("studio", StudioView.as_view()),
+    path("members", MembersView.as_view()),
+    path("members/<uuid:member_id>", MemberView.as_view()),
     path("projects", ProjectsView.as_view()),
     path("tokens", TokensView.as_view()),
     path("tokens/<uuid:token_id>", TokenView.as_view()),

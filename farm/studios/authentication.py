@@ -11,18 +11,21 @@ from typing import Any, cast
 from uuid import UUID
 
 from django.db import connection
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
-from rest_framework.authentication import BaseAuthentication
+from rest_framework.authentication import BaseAuthentication, CSRFCheck
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
 from farm.core.errors import Refusal
-from farm.studios.models import Studio, User
-from farm.studios.roles import Role, Scope, effective_scopes
+from farm.studios.models import Membership, Studio, User
+from farm.studios.roles import ROLE_SCOPES, Role, Scope, effective_scopes
 
 TOKEN_PREFIX = "fh_"
 LAST_USED_RESOLUTION = timedelta(minutes=1)
+
+
+STUDIO_HEADER = "X-Farm-Studio"
 
 
 class NotABearerToken(Refusal):
@@ -37,6 +40,27 @@ class UnknownToken(Refusal):
 
     code = "authentication-failed"
     status = 401
+
+
+class NoSuchStudio(Refusal):
+    """You are no member of the studio {studio!r}. Choose one of yours, or ask its owner for an invitation."""
+
+    code = "no-such-studio"
+    status = 404
+
+
+class NoStudio(Refusal):
+    """You are a member of no studio yet. Ask a studio's owner for an invitation."""
+
+    code = "no-studio"
+    status = 403
+
+
+class ForgedRequest(Refusal):
+    """The browser's request lacks its sign against forgery ({why}). Reload the page and do it again."""
+
+    code = "csrf-failed"
+    status = 403
 
 
 class ScopeMissing(Refusal):
@@ -55,6 +79,7 @@ class Caller:
     scopes: frozenset[Scope]
     token: UUID | None
     address: str | None
+    studios: tuple[tuple[Studio, Role], ...] = ()  # all that this person is a member of, as far as it was asked
 
 
 def new_token() -> tuple[str, str, str]:
@@ -87,14 +112,17 @@ UPDATE studios_apitoken SET last_used_at = %s
 
 def caller_of(request: HttpRequest, *, now: datetime) -> Caller | None:
     """
-    Find out who is asking by the request's bearer token; None when there is none.
+    Find out who is asking, by the request's bearer token or else its session; None when there is neither.
 
     :raises NotABearerToken: the header is something else
     :raises UnknownToken: the token is unknown, expired or revoked, or its owner no longer a member
+    :raises NoSuchStudio: a session's request names a studio that is not this person's
+    :raises NoStudio: the person has none
+    :raises ForgedRequest: a session's request that changes something may be another site's
     """
     kind, _, text = request.headers.get("Authorization", "").partition(" ")
     if not kind:
-        return None
+        return _session_caller(request)
     if kind.lower() != "bearer" or not text.strip():
         raise NotABearerToken
     with connection.cursor() as cursor:
@@ -110,6 +138,25 @@ def caller_of(request: HttpRequest, *, now: datetime) -> Caller | None:
     return Caller(user, studio, effective_scopes(Role(role), scopes), token, _address_of(request))
 
 
+def _session_caller(request: HttpRequest) -> Caller | None:
+    user = getattr(request, "user", None)
+    if not isinstance(user, User) or not user.is_active:
+        return None
+    check = CSRFCheck(lambda _: HttpResponse())
+    check.process_request(request)
+    if rejected := check.process_view(request, None, (), {}):  # type: ignore[arg-type]
+        raise ForgedRequest(why=rejected)
+    rows = Membership.objects.filter(user=user).select_related("studio").order_by("created_at", "id")
+    studios = tuple((row.studio, Role(row.role)) for row in rows)
+    if not studios:
+        raise NoStudio
+    wanted = request.headers.get(STUDIO_HEADER, "") or str(studios[0][0].id)
+    studio, role = next(((s, r) for s, r in studios if str(s.id) == wanted), (None, None))
+    if studio is None or role is None:
+        raise NoSuchStudio(studio=wanted[:64])
+    return Caller(user, studio, ROLE_SCOPES[role], None, _address_of(request), studios)
+
+
 def _address_of(request: HttpRequest) -> str | None:
     """Give the peer's address; None behind a socket that has none."""
     try:
@@ -123,7 +170,7 @@ def caller(request: Request) -> Caller:
     return cast(Caller, request.auth)
 
 
-class TokenAuthentication(BaseAuthentication):
+class CallerAuthentication(BaseAuthentication):
     """Takes the caller that the tenant middleware found."""
 
     def authenticate(self, request: Request) -> tuple[Any, Caller] | None:
@@ -140,7 +187,7 @@ class TokenAuthentication(BaseAuthentication):
 class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
     """How the OpenAPI document names it."""
 
-    target_class = "farm.studios.authentication.TokenAuthentication"
+    target_class = "farm.studios.authentication.CallerAuthentication"
     name = "token"
 
     def get_security_definition(self, auto_schema: Any) -> dict[str, str]:

@@ -29,6 +29,8 @@ class User(AbstractBaseUser):
     id = UuidKey()
     email = models.EmailField(unique=True)
     name = models.CharField(max_length=200, blank=True)
+    language = models.CharField(max_length=16, blank=True)  # "en", "zh-CN"; "": as the browser says
+    zone = models.CharField(max_length=64, blank=True)  # IANA zone of the times shown; "": the browser's
     is_operator = models.BooleanField(default=False)
     is_active = models.BooleanField(default=True)
     created_at = models.DateTimeField(db_default=Now())

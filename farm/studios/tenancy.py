@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from django.db import connection, transaction
 from django.http import HttpRequest, HttpResponse
@@ -18,6 +19,18 @@ def become_tenant(studio: object) -> None:
     with connection.cursor() as cursor:
         cursor.execute("SELECT set_config('farm.studio', %s, true)", [str(studio)])
         cursor.execute("SET LOCAL ROLE farm_tenant")
+
+
+@contextmanager
+def beyond_one_studio(studio: object) -> Iterator[None]:
+    """Be the farm itself for what concerns a person rather than a studio; then the studio's tenant again."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL ROLE NONE")
+    try:
+        yield
+    finally:
+        if not connection.needs_rollback and not connection.closed_in_transaction:
+            become_tenant(studio)
 
 
 class TenantMiddleware:

@@ -26,6 +26,12 @@ class TestMe:
     def test_it_says_who_the_token_acts_for_and_what_it_may_do(self, customer: Customer) -> None:
         assert Api(customer, scopes=["studio:read", "jobs:read"]).get("me").body == {
             "user": "nordlicht@example.com",
+            "user_id": str(customer.user.id),
+            "name": "",
+            "language": "",
+            "zone": "",
+            "is_operator": False,
+            "studios": [{"id": str(customer.studio.id), "name": "Nordlicht", "role": "owner"}],
             "studio": "Nordlicht",
             "studio_id": str(customer.studio.id),
             "currency": "USD",

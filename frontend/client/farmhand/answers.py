@@ -5,10 +5,24 @@ from __future__ import annotations
 from typing import Any, TypedDict
 
 
+class MyStudio(TypedDict):
+    """A studio that the caller is a member of."""
+
+    id: str
+    name: str
+    role: str
+
+
 class Me(TypedDict):
     """Who a token acts for."""
 
     user: str
+    user_id: str
+    name: str
+    language: str
+    zone: str
+    is_operator: bool
+    studios: list[MyStudio]
     studio: str
     studio_id: str
     currency: str

@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from farm.core.errors import Refusal
 from farm.studios import services
+from farm.studios.accounts import first_link
 from farm.studios.authentication import Caller
 from farm.studios.models import Project
 from farm.studios.roles import Scope
@@ -42,6 +43,7 @@ class Command(BaseCommand):
         for name, value in shown.items():
             self.stdout.write(f"{name:8} {value}")
         self.stdout.write("The token is shown this once. Use it with: farmhand login")
+        self.stdout.write("The portal's address lets you in once, in a browser, to set a password.")
 
 
 @transaction.atomic
@@ -60,4 +62,10 @@ def _bootstrap(options: dict[str, Any]) -> dict[str, str]:
     _, text = services.issue_own_token(
         owner, name="bootstrap", scopes=[str(s) for s in Scope], days=options["days"], now=timezone.now()
     )
-    return {"studio": studio.name, "project": project.name, "user": user.email, "token": text}
+    return {
+        "studio": studio.name,
+        "project": project.name,
+        "user": user.email,
+        "token": text,
+        "portal": first_link(user),
+    }

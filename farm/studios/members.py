@@ -1,0 +1,161 @@
+"""Who belongs to a studio and in which role: inviting, changing, removing people; their own profile; the studio's."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import partial
+from uuid import UUID
+from zoneinfo import available_timezones
+
+from django.conf import settings
+from django.core.mail import send_mail
+from django.db import IntegrityError, transaction
+from django.db.models import Prefetch
+
+from farm.core.errors import Invalid, NotFound, Refusal
+from farm.studios.accounts import first_link
+from farm.studios.authentication import Caller
+from farm.studios.models import ApiToken, Membership, Studio, User
+from farm.studios.roles import Role
+from farm.studios.services import NameTaken, audit
+from farm.studios.tenancy import beyond_one_studio
+
+LANGUAGES = ("", "en", "zh-CN")
+INVITATION = """{inviter} invites you to the studio {studio} on Farmhand, as {role}.
+
+{what}
+"""
+FIRST_TIME = "Set a password here and you are in (the link works once, for {days} days):\n{link}"
+AGAIN = "You have an account already. Sign in and choose the studio at the top of the page:\n{link}"
+
+
+class LastOwner(Refusal):
+    """{email} is the last owner of the studio. Make somebody else an owner first."""
+
+    code = "last-owner"
+
+
+class AlreadyMember(Refusal):
+    """{email} is a member of this studio already, as {role}. Change the role instead."""
+
+    code = "already-member"
+
+
+def invite(caller: Caller, *, email: str, role: Role) -> Membership:
+    """
+    Make somebody a member and tell them by mail; a newcomer's mail has the link that sets a password.
+
+    :raises AlreadyMember: they are one; who never signed in yet gets a new link instead
+    """
+    with beyond_one_studio(caller.studio.id):
+        user = User.objects.filter(email__iexact=email).first() or User.objects.create_user(email)
+        membership, is_new = Membership.objects.get_or_create(
+            studio_id=caller.studio.id, user=user, defaults={"role": role}
+        )
+        membership.user = user
+        is_newcomer = not user.has_usable_password()
+        if not is_new and not is_newcomer:
+            raise AlreadyMember(email=user.email, role=membership.role, field="email")
+        text = _invitation(caller, user, Role(membership.role), is_newcomer=is_newcomer)
+    audit(caller, "member.invited", subject=user.id, email=user.email, role=str(membership.role))
+    send = partial(send_mail, f"Farmhand: {caller.studio.name} invites you", text, None, [user.email])
+    transaction.on_commit(send, robust=True)  # who got no mail is invited once more
+    return membership
+
+
+def _invitation(caller: Caller, user: User, role: Role, *, is_newcomer: bool) -> str:
+    if is_newcomer:
+        what = FIRST_TIME.format(days=settings.PASSWORD_RESET_TIMEOUT // 86400, link=first_link(user))
+    else:
+        what = AGAIN.format(link=settings.FARM_URL)
+    return INVITATION.format(
+        inviter=caller.user.name or caller.user.email, studio=caller.studio.name, role=role, what=what
+    )
+
+
+def change_role(caller: Caller, membership_id: UUID, *, role: Role) -> Membership:
+    """
+    Give a member another role; it holds from their next request on, for their tokens too.
+
+    :raises LastOwner: a studio keeps an owner
+    """
+    membership = _member(membership_id)
+    if role != Role.OWNER:
+        _keep_an_owner(membership)
+    membership.role = role
+    membership.save(update_fields=["role"])
+    audit(caller, "member.changed", subject=membership.user_id, email=membership.user.email, role=str(role))
+    return membership
+
+
+def remove_member(caller: Caller, membership_id: UUID, *, now: datetime) -> None:
+    """
+    Take a member out of the studio; their tokens for it end at once, what they made stays.
+
+    :raises LastOwner: a studio keeps an owner
+    """
+    membership = _member(membership_id)
+    _keep_an_owner(membership)
+    ApiToken.objects.filter(user_id=membership.user_id, revoked_at=None).update(revoked_at=now)
+    with beyond_one_studio(caller.studio.id):
+        Membership.objects.filter(pk=membership.pk).delete()
+    audit(caller, "member.removed", subject=membership.user_id, email=membership.user.email)
+
+
+def _member(membership_id: UUID) -> Membership:
+    # All are locked in one order, so that two owners cannot remove each other at once.
+    people = User.objects.only("id", "email", "name", "last_login")
+    members = Membership.objects.prefetch_related(Prefetch("user", people)).order_by("id")
+    locked = list(members.select_for_update(no_key=True))
+    found = next((row for row in locked if row.id == membership_id), None)
+    if found is None:
+        raise NotFound(what="member", id=membership_id)
+    return found
+
+
+def _keep_an_owner(membership: Membership) -> None:
+    if membership.role != Role.OWNER:
+        return
+    if not Membership.objects.filter(role=Role.OWNER).exclude(pk=membership.pk).exists():
+        raise LastOwner(email=membership.user.email, field="role")
+
+
+def change_profile(
+    caller: Caller, *, name: str | None = None, language: str | None = None, zone: str | None = None
+) -> User:
+    """
+    Change how a person is called and spoken to; what is None stays.
+
+    :raises Invalid: the portal does not speak the language, or there is no such time zone
+    """
+    if language is not None and language not in LANGUAGES:
+        raise Invalid(
+            "language", f"{language!r} is not spoken here; there are: en, zh-CN, or nothing for the browser's"
+        )
+    if zone and zone not in available_timezones():
+        raise Invalid("zone", f"{zone!r} is not a time zone such as UTC or Europe/Berlin")
+    changes = {k: v for k, v in {"name": name, "language": language, "zone": zone}.items() if v is not None}
+    if changes:
+        User.objects.filter(pk=caller.user.id).update(**changes)
+        audit(caller, "profile.changed", subject=caller.user.id, **changes)
+    return User.objects.defer("password", "last_login").get(pk=caller.user.id)
+
+
+def change_studio(caller: Caller, *, name: str | None = None, zone: str | None = None) -> Studio:
+    """
+    Rename the studio, or let its invoices follow another zone's months from the next one on.
+
+    :raises NameTaken: another studio is called so
+    :raises Invalid: no such time zone
+    """
+    if zone is not None and zone not in available_timezones():
+        raise Invalid("zone", f"{zone!r} is not a time zone such as UTC or Europe/Berlin")
+    changes = {k: v for k, v in {"name": name, "zone": zone}.items() if v is not None}
+    try:
+        with transaction.atomic():
+            Studio.objects.filter(pk=caller.studio.id).update(**changes) if changes else None
+    except IntegrityError:
+        raise NameTaken(what="studio", name=name, field="name") from None
+    if changes:
+        audit(caller, "studio.changed", **changes)
+    return Studio.objects.get(pk=caller.studio.id)

@@ -1,0 +1,174 @@
+"""People in browsers: signing in by django-allauth, and sessions at the public API."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from urllib.parse import urlsplit
+
+import pytest
+from django.core import mail
+from django.core.cache import cache
+
+from farm.studios.accounts import first_link
+from farm.studios.models import Membership, User
+from farm.studios.roles import Role
+from tests.api import Api
+from tests.farm import Customer, open_customer, submit
+from tests.studios.browser import PASSWORD, Browser, with_password
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def customer() -> Customer:
+    cache.clear()  # attempts to sign in that other tests counted
+    return open_customer("Nordlicht")
+
+
+@pytest.fixture
+def browser(customer: Customer) -> Browser:
+    with_password(customer.user)
+    browser = Browser()
+    assert browser.sign_in(customer.user.email).status == 200
+    return browser
+
+
+class TestFirstLink:
+    def test_it_sets_a_password_that_then_opens_the_door(self, customer: Customer) -> None:
+        link = first_link(customer.user)
+
+        Browser().set_password(link)
+
+        assert Browser().sign_in(customer.user.email).status == 200
+
+    def test_it_works_once(self, customer: Customer) -> None:
+        link = first_link(customer.user)
+        Browser().set_password(link)
+
+        assert Browser().set_password(link, "another long password").status == 400
+        assert Browser().sign_in(customer.user.email, "another long password").status == 400
+
+    def test_a_weak_password_is_refused(self, customer: Customer) -> None:
+        assert Browser().set_password(first_link(customer.user), "password12").status == 400
+
+
+class TestSignIn:
+    def test_a_wrong_password_is_refused_and_says_nothing_of_the_address(self, customer: Customer) -> None:
+        with_password(customer.user)
+
+        known, unknown = Browser().sign_in(customer.user.email, "wrong"), Browser().sign_in("who@example.com", "wrong")
+
+        assert known.status == unknown.status == 400
+        assert known.body["errors"][0]["code"] == unknown.body["errors"][0]["code"]
+
+    def test_guessing_is_slowed_down(self, customer: Customer) -> None:
+        with_password(customer.user)
+
+        answers = {Browser().sign_in(customer.user.email, f"guess {n}").status for n in range(12)}
+
+        assert 429 in answers or any(
+            Browser().sign_in(customer.user.email).body["errors"][0]["code"] == "too_many_login_attempts" for _ in "x"
+        )
+
+    def test_nobody_registers_unless_the_operator_lets_them(self, customer: Customer) -> None:
+        body = {"email": "new@example.com", "password": PASSWORD}
+
+        assert Browser()("POST", "/_allauth/browser/v1/auth/signup", body).status == 403
+        assert not User.objects.filter(email="new@example.com").exists()
+
+    def test_a_forgotten_password_is_set_anew_by_mail(self, customer: Customer) -> None:
+        with_password(customer.user)
+        body = {"email": customer.user.email}
+
+        assert Browser()("POST", "/_allauth/browser/v1/auth/password/request", body).status == 200
+
+        link = next(word for word in str(mail.outbox[-1].body).split() if "/set-password/" in word)
+        assert urlsplit(link).path.startswith("/set-password/")
+        Browser().set_password(link, "a brand new password")
+        assert Browser().sign_in(customer.user.email, "a brand new password").status == 200
+
+    def test_one_who_is_no_longer_active_is_signed_out(self, browser: Browser, customer: Customer) -> None:
+        User.objects.filter(pk=customer.user.pk).update(is_active=False)
+
+        assert browser("GET", "/api/v1/me").status == 401
+
+
+class TestSession:
+    def test_it_acts_for_the_persons_studio(self, browser: Browser, customer: Customer) -> None:
+        me = browser("GET", "/api/v1/me").body
+
+        assert (me["user"], me["studio"]) == (customer.user.email, "Nordlicht")
+        assert me["studios"] == [{"id": str(customer.studio.id), "name": "Nordlicht", "role": "owner"}]
+
+    def test_it_chooses_among_several_studios_and_sees_only_the_chosen(self, customer: Customer) -> None:
+        other = open_customer("Other")
+        Membership.objects.create(studio=other.studio, user=customer.user, role=Role.ARTIST)
+        submit(other, now=datetime.now(UTC))
+        with_password(customer.user)
+        browser = Browser()
+        browser.sign_in(customer.user.email)
+
+        assert browser("GET", "/api/v1/jobs").body["results"] == []
+        browser.studio = str(other.studio.id)
+        assert len(browser("GET", "/api/v1/jobs").body["results"]) == 1
+        assert browser("PATCH", "/api/v1/studio", {"zone": "UTC"}).code == "scope-missing"
+
+    @pytest.mark.parametrize("wanted", ["0" * 8, "00000000-0000-0000-0000-000000000000"])
+    def test_a_studio_that_is_not_the_persons_is_not_there(self, browser: Browser, wanted: str) -> None:
+        browser.studio = wanted
+
+        assert (browser("GET", "/api/v1/jobs").status, browser("GET", "/api/v1/jobs").code) == (404, "no-such-studio")
+
+    def test_another_studios_id_is_not_there(self, browser: Browser) -> None:
+        browser.studio = str(open_customer("Other").studio.id)
+
+        assert browser("GET", "/api/v1/me").code == "no-such-studio"
+
+    def test_a_person_of_no_studio_is_told_so(self, browser: Browser, customer: Customer) -> None:
+        Membership.objects.filter(user=customer.user).delete()
+
+        assert browser("GET", "/api/v1/me").code == "no-studio"
+
+    def test_another_sites_request_changes_nothing(self, browser: Browser) -> None:
+        answer = browser("POST", "/api/v1/projects", {"name": "Forged"}, is_forged=True)
+
+        assert (answer.status, answer.code) == (403, "csrf-failed")
+        assert browser("POST", "/api/v1/projects", {"name": "Meant"}).status == 201
+
+    def test_it_ends_when_the_person_signs_out(self, browser: Browser) -> None:
+        browser("DELETE", "/_allauth/browser/v1/auth/session")
+
+        assert browser("GET", "/api/v1/me").status == 401
+
+    def test_sessions_are_listed_and_ended(self, browser: Browser, customer: Customer) -> None:
+        second = Browser()
+        second.sign_in(customer.user.email)
+        sessions = browser("GET", "/_allauth/browser/v1/auth/sessions").body["data"]
+        other = next(s["id"] for s in sessions if not s["is_current"])
+
+        browser("DELETE", "/_allauth/browser/v1/auth/sessions", {"sessions": [other]})
+
+        assert second("GET", "/api/v1/me").status == 401
+        assert browser("GET", "/api/v1/me").status == 200
+
+    def test_a_token_beside_it_is_the_token_that_counts(self, browser: Browser) -> None:
+        stranger = open_customer("Stranger")
+
+        assert Api(stranger).get("me").body["studio"] == "Stranger"
+
+
+class TestPortal:
+    def test_its_page_is_every_other_address_and_runs_only_its_own_scripts(self, customer: Customer) -> None:
+        answer = Browser().page("/jobs/any")
+
+        assert answer.status_code in {200, 503}
+        assert "script-src" not in answer.headers["Content-Security-Policy"]
+        assert "default-src 'self'" in answer.headers["Content-Security-Policy"]
+        assert answer.headers["X-Frame-Options"] == "DENY"
+
+    @pytest.mark.parametrize("address", ["/api/v2/jobs", "/worker/v1/none", "/static/portal/none.js", "/files/none"])
+    def test_it_is_no_answer_where_a_program_asks(self, address: str) -> None:
+        assert Browser().page(address).status_code in {403, 404}
+
+    def test_a_program_that_mistakes_an_address_is_told(self) -> None:
+        assert Api().get("/jobs").code == "not-found"
