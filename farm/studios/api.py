@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -64,8 +63,13 @@ class StudioSerializer(serializers.ModelSerializer[Studio]):
     class Meta:
         model = Studio
         fields = ["id", "name", "currency", "zone", "is_paused", "created_at"]
-        read_only_fields = ["id", "currency", "is_paused", "created_at"]
-        extra_kwargs = {"zone": {"required": False}}
+
+
+class ChangedStudioSerializer(serializers.Serializer[Any]):
+    """What changes of the studio; what is left out stays."""
+
+    name = NameField(required=False)
+    zone = serializers.CharField(required=False, max_length=64)
 
 
 class MemberSerializer(serializers.ModelSerializer[Membership]):
@@ -199,10 +203,10 @@ class StudioView(ApiView):
     def get(self, request: Request) -> Response:
         return Response(StudioSerializer(Studio.objects.get(pk=caller(request).studio.id)).data)
 
-    @extend_schema(request=StudioSerializer, responses=StudioSerializer, operation_id="studio_change")
+    @extend_schema(request=ChangedStudioSerializer, responses=StudioSerializer, operation_id="studio_change")
     def patch(self, request: Request) -> Response:
         """Rename it, or let its months follow another zone."""
-        wish = self.parse(request, partial(StudioSerializer, partial=True))
+        wish = self.parse(request, ChangedStudioSerializer)
         return Response(StudioSerializer(members.change_studio(caller(request), **wish)).data)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from functools import partial
+from typing import Any
 from uuid import UUID
 from zoneinfo import available_timezones
 
@@ -150,7 +151,7 @@ def change_studio(caller: Caller, *, name: str | None = None, zone: str | None =
     """
     if zone is not None and zone not in available_timezones():
         raise Invalid("zone", f"{zone!r} is not a time zone such as UTC or Europe/Berlin")
-    changes = {k: v for k, v in {"name": name, "zone": zone}.items() if v is not None}
+    changes: dict[str, Any] = {k: v for k, v in {"name": name, "zone": zone}.items() if v is not None}
     try:
         with transaction.atomic():
             Studio.objects.filter(pk=caller.studio.id).update(**changes) if changes else None
