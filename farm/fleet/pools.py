@@ -54,6 +54,7 @@ class Pace:
 
     burst: int
     per_second: float
+    slack_s: float = 1.0  # what is asked now arrives a little later than what was asked before did
 
     def room(self, launches: Iterable[tuple[datetime, int]], *, now: datetime) -> int:
         """Give how many machines may be launched now, after these launches (moment, machines), oldest first."""
@@ -64,7 +65,9 @@ class Pace:
             level, at = min(level, self.burst) - count, moment
         if at is not None:
             level += (now - at).total_seconds() * self.per_second
-        return max(0, int(min(level, self.burst)))
+        if level >= self.burst:
+            return self.burst
+        return max(0, int(level - self.slack_s * self.per_second))
 
     @property
     def memory(self) -> timedelta:

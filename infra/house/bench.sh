@@ -4,7 +4,8 @@ cd "$(dirname "$0")/../.." || exit 1
 failed=0
 found=0
 
-for file in tests/benchmarks/bench_${1:-*}.py; do
+wanted=$(printf %s "${1:-*}" | tr - _) # `scale-out` is bench_scale_out.py
+for file in tests/benchmarks/bench_$wanted.py; do
     [ -e "$file" ] || continue
     found=1
     name=$(basename "$file" .py)

@@ -103,8 +103,10 @@ class Cloud:
     templates: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     answers: dict[tuple[str, str], tuple[str, Any]] = field(default_factory=dict)  # by region and client token
     calls: Counter[str] = field(default_factory=Counter)
+    asked_at: list[float] = field(default_factory=list)  # by the performance counter
     refused: Counter[str] = field(default_factory=Counter)
     launched: int = 0
+    unheard: int = 0  # answers that were lost, or said to be errors, though the work was done
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def __post_init__(self) -> None:
@@ -127,6 +129,7 @@ class Cloud:
         """Carry out a call, or refuse it."""
         with self.lock:
             self.calls[action] += 1
+            self.asked_at.append(time.perf_counter())
             if action in self.forbidden:
                 raise Refused("UnauthorizedOperation", "You are not authorized to perform this operation.", 403)
             if self.throttled[action] > 0 or not self._bucket(region, action).take(1, self.clock()):
@@ -396,6 +399,7 @@ class _Handler(BaseHTTPRequestHandler):
             if faults[action] <= 0:
                 return False
             faults[action] -= 1
+            self.cloud.unheard += 1
             return True
 
     def _quota(self, asked: Mapping[str, str]) -> None:

@@ -174,7 +174,7 @@ class TestLaunch:
 
         assert launch(fleet, Wish(15), now=now) == 10
         assert launch(fleet, Wish(15), now=now) == 0
-        assert launch(fleet, Wish(15), now=now + timedelta(seconds=3)) == 6
+        assert launch(fleet, Wish(15), now=now + timedelta(seconds=3)) == 4  # two may not have arrived
 
 
 class TestLimits:

@@ -78,7 +78,7 @@ def types_with(provider: str, models: Iterable[str]) -> list[InstanceType]:
 
 def on_demand_micro(provider: str, region: str, name: str) -> int | None:
     """Give the price of a machine-hour on demand, in micro-dollars; None where it is not known."""
-    return _prices().get((provider, region, name))
+    return prices().get((provider, region, name))
 
 
 def sources() -> list[Source]:
@@ -104,7 +104,8 @@ def instance_types() -> Mapping[tuple[str, str], InstanceType]:
 
 
 @cache
-def _prices() -> Mapping[tuple[str, str, str], int]:
+def prices() -> Mapping[tuple[str, str, str], int]:
+    """Give all prices on demand by provider, region and type, in micro-dollars an hour."""
     return MappingProxyType(
         {
             (r["provider"], r["region"], r["instance_type"]): round(float(r["usd_per_hour"]) * MICRO)
