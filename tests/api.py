@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -48,7 +49,9 @@ class Api:
         response = self._client.generic(method, address, sent, kind, headers=headers)
         leave_tenant()
         is_json = bool(response.content) and "json" in response.headers.get("Content-Type", "")
-        return Answer(response.status_code, response.json() if is_json else None, dict(response.headers))
+        is_packed = response.headers.get("Content-Encoding") == "gzip"
+        content = gzip.decompress(response.content) if is_packed else response.content
+        return Answer(response.status_code, json.loads(content) if is_json else None, dict(response.headers))
 
     def get(self, path: str, **headers: str) -> Answer:
         return self("GET", path, **headers)

@@ -1,12 +1,23 @@
-"""Keyset pages: ordered by id, which is time-ordered, so that ties, inserts and deep pages cost and lose nothing."""
+"""
+Keyset pages: ordered by id, which is time-ordered, so that ties, inserts and deep pages cost and lose nothing.
+
+A list may offer other orders. Each is of a column that an index has together with the id, which makes places unique.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import base64
+import binascii
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 from uuid import UUID
 
-from django.db.models import Model, QuerySet
+from django.db import connection
+from django.db.models import BooleanField, ExpressionWrapper, F, Func, Model, QuerySet, Value
 from django.http import QueryDict
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -19,6 +30,15 @@ DEFAULT_LIMIT = 50
 MAX_INTEGER = 2**31 - 1
 Row = TypeVar("Row", bound=Model)
 Filter = Callable[[QuerySet[Any], str], QuerySet[Any]]
+
+
+@dataclass(frozen=True)
+class Sort:
+    """An order of a list: by a column (or an annotation of this name), then by id; `kind` is what its values are."""
+
+    column: str
+    is_descending: bool
+    kind: type[int] | type[datetime]
 
 
 class UnknownFilter(Invalid):
@@ -34,25 +54,101 @@ def page(
     *,
     filters: Mapping[str, Filter] | None = None,
     newest_first: bool = True,
+    sorts: Mapping[str, Sort | None] | None = None,
+    dress: Callable[[list[Row]], object] = lambda rows: None,
 ) -> Response:
     """
     Answer one page: `{"results": […], "next": cursor or null}`. Query: `limit` (1–200, default 50), `cursor`, filters.
 
+    `sorts` are the orders there are beside that by id, by name; `-created` and `created` say None. `dress` gets the
+    page's rows before they are shown, to add what is known of all of them at once.
+
     :raises UnknownFilter: a query parameter that is no filter of this list
-    :raises Invalid: the limit, the cursor or a filter's value makes no sense
+    :raises Invalid: the limit, the cursor, the sort or a filter's value makes no sense
     """
     filters = filters or {}
-    query = query_of(request.query_params, {*filters, "limit", "cursor"})
+    query = query_of(request.query_params, {*filters, "limit", "cursor", *(["sort"] if sorts else [])})
     for name in filters.keys() & query.keys():
         rows = filters[name](rows, query[name])
     limit = parse_number(query.get("limit", str(DEFAULT_LIMIT)), "limit", least=1, most=MAX_LIMIT)
-    if cursor := query.get("cursor"):
-        key = parse_id(cursor, "cursor")
-        rows = rows.filter(pk__lt=key) if newest_first else rows.filter(pk__gt=key)
-    found = list(rows.order_by("-pk" if newest_first else "pk")[: limit + 1])
+    order = _order(query, sorts or {}, newest_first)
+    with by_index() if isinstance(order, _BySort) else nullcontext():
+        found = list(order.after(rows, query.get("cursor", ""))[: limit + 1])
     more = len(found) > limit
     found = found[:limit]
-    return Response({"results": serializer(found, many=True).data, "next": str(found[-1].pk) if more else None})
+    dress(found)
+    return Response({"results": serializer(found, many=True).data, "next": order.cursor(found[-1]) if more else None})
+
+
+@contextmanager
+def by_index() -> Iterator[None]:
+    """
+    Read rows by the index that has them in order, where there is one.
+
+    The planner counts on a sort being cheap; of many rows that share a value, and of a job that is half its table, it
+    would rather read and sort all.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_sort = off")
+    yield
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_sort TO DEFAULT")
+
+
+def _order(query: Mapping[str, str], sorts: Mapping[str, Sort | None], newest_first: bool) -> _ById | _BySort:
+    if "sort" not in query:
+        return _ById(newest_first)
+    if query["sort"] not in sorts:
+        raise Invalid("sort", f"{query['sort'][:80]!r} is not one of {', '.join(sorts)}")
+    sort = sorts[query["sort"]]
+    return _BySort(sort) if sort else _ById(query["sort"].startswith("-"))
+
+
+@dataclass(frozen=True)
+class _ById:
+    """Places in the order of ids."""
+
+    is_descending: bool
+
+    def after(self, rows: QuerySet[Row], cursor: str) -> QuerySet[Row]:
+        if cursor:
+            key = parse_id(cursor, "cursor")
+            rows = rows.filter(pk__lt=key) if self.is_descending else rows.filter(pk__gt=key)
+        return rows.order_by("-pk" if self.is_descending else "pk")
+
+    def cursor(self, row: Model) -> str:
+        return str(row.pk)
+
+
+@dataclass(frozen=True)
+class _BySort:
+    """Places in another order; ids run the same way as the column."""
+
+    sort: Sort
+
+    def after(self, rows: QuerySet[Row], cursor: str) -> QuerySet[Row]:
+        column, sign, beyond = self.sort.column, *(("-", "<") if self.sort.is_descending else ("", ">"))
+        if cursor:
+            value, key = self._parse(cursor)
+            # Compared as rows, which an index can begin at, however many share the value.
+            here, there = Func(F(column), F("pk"), function="ROW"), Func(Value(value), Value(key), function="ROW")
+            further = Func(here, there, arg_joiner=f" {beyond} ", template="%(expressions)s")
+            rows = rows.filter(ExpressionWrapper(further, BooleanField()))
+        return rows.order_by(f"{sign}{column}", f"{sign}pk")
+
+    def cursor(self, row: Model) -> str:
+        value = getattr(row, self.sort.column)
+        told = [value.isoformat() if isinstance(value, datetime) else value, str(row.pk)]
+        return base64.urlsafe_b64encode(json.dumps(told).encode()).decode()
+
+    def _parse(self, cursor: str) -> tuple[Any, UUID]:
+        try:
+            value, key = json.loads(base64.urlsafe_b64decode(cursor.encode()))
+            if self.sort.kind is datetime:
+                return datetime.fromisoformat(value).astimezone(UTC), UUID(key)
+            return parse_number(str(value), "cursor"), UUID(key)
+        except (ValueError, TypeError, AttributeError, OverflowError, binascii.Error):
+            raise Invalid("cursor", f"{cursor[:80]!r} is no cursor of this list") from None
 
 
 def query_of(query: QueryDict, known: Iterable[str]) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -15,13 +15,23 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from farm.core.errors import NotFound
+from farm.core.errors import Invalid, NotFound
 from farm.core.names import NameField
-from farm.core.pages import by_choice, by_id, by_number, page, page_schema
+from farm.core.pages import (
+    Filter,
+    Sort,
+    by_choice,
+    by_id,
+    by_number,
+    page,
+    page_schema,
+    parse_id,
+)
 from farm.core.views import ApiView, once
-from farm.jobs import expansion, orders, selectors, services
-from farm.jobs.models import Job, Step, Task
-from farm.jobs.moves import JobStatus, TaskStatus
+from farm.jobs import expansion, grid_api, orders, selectors, services, steering_api
+from farm.jobs.models import Job, Step
+from farm.jobs.moves import JobState, JobStatus, Purpose, TaskStatus
+from farm.jobs.serializers import JobSerializer, StepSerializer, TaskSerializer
 from farm.scenes.models import SceneVersion
 from farm.studios.authentication import caller
 from farm.studios.models import Project
@@ -33,6 +43,9 @@ from workers.renderers import load_renderer, renderer_names
 MAX_TEMPLATE_CHARS = 1_000_000
 MAX_TAGS = 50
 MAX_TAG_NAME = 100
+MAX_RANGE = 10_000  # characters
+
+_RANGE = "A range such as 1-10,15,20-40:2."
 
 
 class OrderSerializer(serializers.Serializer[Any]):
@@ -96,118 +109,47 @@ class CheckSerializer(serializers.Serializer[Any]):
     warnings = serializers.ListField(child=serializers.CharField())
 
 
-class CountsSerializer(serializers.Serializer[Any]):
-    """Tasks by status."""
-
-    pending = serializers.IntegerField()
-    ready = serializers.IntegerField()
-    leased = serializers.IntegerField()
-    succeeded = serializers.IntegerField()
-    failed = serializers.IntegerField()
-    cancelled = serializers.IntegerField()
-
-
-class JobSerializer(serializers.ModelSerializer[Job]):
-    """A job and how far it is."""
-
-    project_name = serializers.CharField(source="project.name", read_only=True)
-    tasks = serializers.SerializerMethodField()
-    parameters = serializers.SerializerMethodField()
-
-    class Meta:
-        model = Job
-        fields = [
-            "id",
-            "name",
-            "project",
-            "project_name",
-            "scene_version",
-            "cost_object",
-            "renderer",
-            "parameters",
-            "purpose",
-            "status",
-            "suspended_by",
-            "approval",
-            "priority",
-            "deadline",
-            "tasks",
-            "created_at",
-            "ended_at",
-        ]
-
-    @extend_schema(responses=CountsSerializer)
-    def get_tasks(self, job: Job) -> dict[str, int]:
-        return {str(s): getattr(job, f"{s}_tasks", None) or 0 for s in TaskStatus}
-
-    def get_parameters(self, job: Job) -> dict[str, str]:
-        return {name: value["value"] for name, value in job.parameters.items()}
-
-
 class PrioritySerializer(serializers.Serializer[Any]):
     """0 to 100, higher first."""
 
     priority = serializers.IntegerField(min_value=0, max_value=100)
 
 
-class SelectionSerializer(serializers.Serializer[Any]):
+class ChoiceSerializer(serializers.Serializer[Any]):
+    """Some tasks of a job, told in one of three ways: by ids, by frames, or by their places in one of its steps."""
+
+    tasks = serializers.ListField(child=serializers.UUIDField(), max_length=10_000, required=False, default=list)
+    frames = serializers.CharField(required=False, default="", allow_blank=True, max_length=MAX_RANGE, help_text=_RANGE)
+    step = serializers.UUIDField(required=False, allow_null=True, default=None)
+    indexes = serializers.CharField(
+        required=False, default="", allow_blank=True, max_length=MAX_RANGE, help_text=f"Of `step`. {_RANGE}"
+    )
+
+    def validate(self, wish: dict[str, Any]) -> dict[str, Any]:
+        if sum(bool(wish[way]) for way in ("tasks", "frames", "indexes")) > 1:
+            raise serializers.ValidationError("Name tasks, frames or indexes; not several of them.")
+        return wish
+
+
+class SelectionSerializer(ChoiceSerializer):
     """Which tasks: failed, missing (all that have not succeeded), or those in the list (succeeded ones too)."""
 
     which = serializers.ChoiceField(choices=["failed", "missing", "list"], default="failed")
-    tasks = serializers.ListField(child=serializers.UUIDField(), max_length=10_000, required=False, default=list)
 
 
-class TaskListSerializer(serializers.Serializer[Any]):
+class TaskListSerializer(ChoiceSerializer):
     """Chosen tasks of a job."""
 
-    tasks = serializers.ListField(child=serializers.UUIDField(), min_length=1, max_length=10_000)
+    def validate(self, wish: dict[str, Any]) -> dict[str, Any]:
+        if not (wish["tasks"] or wish["frames"] or wish["indexes"]):
+            raise serializers.ValidationError({"tasks": [serializers.ErrorDetail("Name at least one.", "min-length")]})
+        return super().validate(wish)
 
 
 class MovedSerializer(serializers.Serializer[Any]):
     """How many tasks changed."""
 
     tasks = serializers.IntegerField()
-
-
-class StepSerializer(serializers.ModelSerializer[Step]):
-    """A step of a job."""
-
-    class Meta:
-        model = Step
-        fields = [
-            "id",
-            "index",
-            "name",
-            "status",
-            "depends_on",
-            "requirements",
-            "pending",
-            "ready",
-            "leased",
-            "succeeded",
-            "failed",
-            "cancelled",
-        ]
-
-
-class TaskSerializer(serializers.ModelSerializer[Task]):
-    """A task: one frame, or one point of the step's parameter space."""
-
-    class Meta:
-        model = Task
-        fields = [
-            "id",
-            "step",
-            "index",
-            "frame",
-            "parameters",
-            "status",
-            "generation",
-            "failures",
-            "interruptions",
-            "is_scout",
-            "changed_at",
-        ]
 
 
 class TemplateSerializer(serializers.Serializer[Any]):
@@ -257,6 +199,39 @@ def _by_name(rows: QuerySet[Job], value: str) -> QuerySet[Job]:
     return rows.filter(name__icontains=value)
 
 
+def _by_text(column: str) -> Filter:
+    return lambda rows, value: rows.filter(**{column: value})
+
+
+def _by_state(rows: QuerySet[Job], value: str) -> QuerySet[Job]:
+    wanted = value.split(",")
+    for word in wanted:
+        if word not in set(JobState):
+            raise Invalid("state", f"{word[:80]!r} is not one of {', '.join(JobState)}")
+    return selectors.in_state(rows, [JobState(word) for word in wanted])
+
+
+def _by_artist(request: Request) -> Filter:
+    def apply(rows: QuerySet[Job], value: str) -> QuerySet[Job]:
+        return rows.filter(created_by=caller(request).user.id if value == "me" else parse_id(value, "artist"))
+
+    return apply
+
+
+def _by_purpose(request: Request) -> QuerySet[Job]:
+    """Without a word about it: no inspections."""
+    rows = selectors.jobs()
+    return rows if "purpose" in request.query_params else rows.filter(purpose=Purpose.RENDER)
+
+
+_SORTS = {
+    "-created": None,
+    "created": None,
+    "-priority": Sort("priority", True, int),
+    "deadline": Sort("due", False, datetime),
+}
+
+
 class JobsView(ApiView):
     """The studio's jobs."""
 
@@ -268,17 +243,30 @@ class JobsView(ApiView):
         parameters=[
             OpenApiParameter("project", OpenApiTypes.UUID),
             OpenApiParameter("status", str, description="One or several, separated by commas."),
+            OpenApiParameter("state", str, description="One or several, separated by commas: " + ", ".join(JobState)),
             OpenApiParameter("name", str, description="A part of the name, in any case."),
+            OpenApiParameter("artist", str, description="Who ordered it: a user's id, or me."),
+            OpenApiParameter("sequence", str),
+            OpenApiParameter("shot", str),
+            OpenApiParameter("renderer", str),
+            OpenApiParameter("purpose", str, description="render unless said; inspection; several by commas."),
+            OpenApiParameter("sort", str, enum=list(_SORTS), description="-created unless said."),
         ],
     )
     def get(self, request: Request) -> Response:
-        """Newest first; inspections are not among them."""
+        """Newest first, unless sorted otherwise; inspections are there when asked for by `purpose`."""
         filters = {
             "project": by_id("project", "project"),
             "status": by_choice("status", "status", list(JobStatus)),
+            "state": _by_state,
             "name": _by_name,
+            "artist": _by_artist(request),
+            "sequence": _by_text("cost_object__sequence"),
+            "shot": _by_text("cost_object__shot"),
+            "renderer": _by_text("renderer"),
+            "purpose": by_choice("purpose", "purpose", list(Purpose)),
         }
-        return page(request, selectors.jobs(), JobSerializer, filters=filters)
+        return page(request, _by_purpose(request), JobSerializer, filters=filters, sorts=_SORTS, dress=selectors.count)
 
     @extend_schema(request=OrderSerializer, responses={201: JobSerializer}, operation_id="jobs_submit")
     @once
@@ -302,6 +290,7 @@ class JobView(ApiView):
         return Response(JobSerializer(selectors.job(job_id)).data)
 
     @extend_schema(request=PrioritySerializer, responses=JobSerializer, operation_id="jobs_change")
+    @once
     def patch(self, request: Request, job_id: UUID) -> Response:
         """Change the job's priority: 0 to 100, higher first."""
         wish = self.parse(request, PrioritySerializer)
@@ -311,44 +300,11 @@ class JobView(ApiView):
         return Response(JobSerializer(selectors.job(job_id)).data)
 
 
-class JobSuspendView(ApiView):
-    """A pause."""
-
-    scopes = {"POST": Scope.JOBS_WRITE}
-
-    @extend_schema(request=None, responses=JobSerializer, operation_id="jobs_suspend")
-    def post(self, request: Request, job_id: UUID) -> Response:
-        """Start nothing new; what runs finishes."""
-        return _act(request, job_id, "job.suspended", services.suspend_job)
-
-
-class JobResumeView(ApiView):
-    """The end of a pause."""
-
-    scopes = {"POST": Scope.JOBS_WRITE}
-
-    @extend_schema(request=None, responses=JobSerializer, operation_id="jobs_resume")
-    def post(self, request: Request, job_id: UUID) -> Response:
-        """Go on. After scouts this is the approval; after failures it forgives those there are."""
-        return _act(request, job_id, "job.resumed", lambda job: services.resume_job(job, now=timezone.now()))
-
-
-class JobCancelView(ApiView):
-    """The end of a job."""
-
-    scopes = {"POST": Scope.JOBS_WRITE}
-
-    @extend_schema(request=None, responses=JobSerializer, operation_id="jobs_cancel")
-    def post(self, request: Request, job_id: UUID) -> Response:
-        """Cancel what has not ended; what runs is stopped within seconds, and charged until it stopped."""
-        return _act(request, job_id, "job.cancelled", lambda job: services.cancel_job(job, now=timezone.now()))
-
-
-def _act(request: Request, job_id: UUID, words: str, act: Callable[[Job], object]) -> Response:
-    job = selectors.job(job_id)
-    act(job)
-    audit(caller(request), words, subject=job.id)
-    return Response(JobSerializer(selectors.job(job_id)).data)
+def _chosen(job: Job, wish: dict[str, Any]) -> list[UUID]:
+    """Give the ids of chosen tasks. Those that are another job's are found out where they are moved."""
+    if wish["frames"] or wish["indexes"]:
+        return selectors.chosen_tasks(job.id, **{way: wish[way] for way in ("frames", "step", "indexes")})
+    return list(wish["tasks"])
 
 
 class JobRetryView(ApiView):
@@ -362,7 +318,8 @@ class JobRetryView(ApiView):
         """Render again: the failed tasks, all missing ones, or a list. The old output stays until a new one is verified."""  # noqa: E501
         wish = self.parse(request, SelectionSerializer)
         job = selectors.job(job_id)
-        count = services.retry_tasks(job, services.Selection(wish["which"], wish["tasks"]), now=timezone.now())
+        tasks = _chosen(job, wish) if wish["which"] == "list" else ()
+        count = services.retry_tasks(job, services.Selection(wish["which"], tasks), now=timezone.now())
         audit(caller(request), "job.retried", subject=job.id, which=wish["which"], tasks=count)
         return Response({"tasks": count})
 
@@ -373,11 +330,12 @@ class TasksCancelView(ApiView):
     scopes = {"POST": Scope.JOBS_WRITE}
 
     @extend_schema(request=TaskListSerializer, responses=MovedSerializer, operation_id="jobs_cancel_tasks")
+    @once
     def post(self, request: Request, job_id: UUID) -> Response:
         """Cancel these tasks of the job, as far as they have not ended."""
         wish = self.parse(request, TaskListSerializer)
         job = selectors.job(job_id)
-        count = services.cancel_tasks(job, wish["tasks"], now=timezone.now())
+        count = services.cancel_tasks(job, _chosen(job, wish), now=timezone.now())
         audit(caller(request), "job.tasks-cancelled", subject=job.id, tasks=count)
         return Response({"tasks": count})
 
@@ -404,6 +362,7 @@ class TasksView(ApiView):
             OpenApiParameter("status", str, description="One or several, separated by commas."),
             OpenApiParameter("step", OpenApiTypes.UUID),
             OpenApiParameter("frame", int),
+            OpenApiParameter("index", int, description="Its place in its step."),
         ],
     )
     def get(self, request: Request, job_id: UUID) -> Response:
@@ -412,6 +371,7 @@ class TasksView(ApiView):
             "status": by_choice("status", "status", list(TaskStatus)),
             "step": by_id("step", "step"),
             "frame": by_number("frame", "frame"),
+            "index": by_number("index", "index"),
         }
         rows = selectors.tasks_of(selectors.job(job_id).id)
         return page(request, rows, TaskSerializer, filters=filters, newest_first=False)
@@ -436,11 +396,10 @@ urls = [
     path("jobs", JobsView.as_view()),
     path("jobs/check", CheckView.as_view()),
     path("jobs/<uuid:job_id>", JobView.as_view()),
-    path("jobs/<uuid:job_id>/suspend", JobSuspendView.as_view()),
-    path("jobs/<uuid:job_id>/resume", JobResumeView.as_view()),
-    path("jobs/<uuid:job_id>/cancel", JobCancelView.as_view()),
     path("jobs/<uuid:job_id>/retry", JobRetryView.as_view()),
     path("jobs/<uuid:job_id>/cancel-tasks", TasksCancelView.as_view()),
     path("jobs/<uuid:job_id>/steps", StepsView.as_view()),
     path("jobs/<uuid:job_id>/tasks", TasksView.as_view()),
+    *grid_api.urls,
+    *steering_api.urls,
 ]

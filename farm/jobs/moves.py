@@ -75,6 +75,24 @@ JOB_MOVES: Moves[JobStatus] = {
 LIVE_JOBS = (JobStatus.ACTIVE, JobStatus.SUSPENDED)
 
 
+class JobState(StrEnum):
+    """A job's status as people see it: of an active one, whether anything of it is at work. Computed, never stored."""
+
+    WAITING = "waiting"
+    RENDERING = "rendering"
+    SUSPENDED = "suspended"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+def job_state(status: JobStatus, *, leased: int) -> JobState:
+    """Give the state of a job of which so many tasks are at work."""
+    if status is JobStatus.ACTIVE:
+        return JobState.RENDERING if leased else JobState.WAITING
+    return JobState(str(status))
+
+
 class SuspendedBy(StrEnum):
     PERSON = "person"
     BUDGET = "budget"

@@ -1,7 +1,7 @@
 """
-What is wrong with a range, in a person's words. Pure.
+What is wrong with a range, in a person's words; and the numbers of one that chooses among tasks. Pure.
 
-`openjd-model` decides what a range is; this only says why it refused one, in the terms of who typed it.
+`openjd-model` decides what a template's range is; this only says why it refused one, in the terms of who typed it.
 """
 
 from __future__ import annotations
@@ -9,9 +9,38 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
+from farm.core.errors import Invalid, Refusal
+
 _PART = re.compile(r"\s*(-?[0-9]+)\s*(?:-\s*(-?[0-9]+)\s*(?::\s*(-?[0-9]+)\s*)?)?", re.ASCII)
 _OPEN = re.compile(r"\s*(-?[0-9]+)\s*-\s*", re.ASCII)
 _STEPLESS = re.compile(r"\s*(-?[0-9]+)\s*-\s*(-?[0-9]+)\s*:\s*", re.ASCII)
+
+
+class RangeTooLong(Refusal):
+    """The range {text!r} has more than {limit:,} numbers. Choose fewer at once."""
+
+    code = "range-too-long"
+    status = 422
+
+
+def numbers_of(text: str, *, most: int, field: str) -> list[int]:
+    """
+    Give the numbers of a range such as "1-10,15,20-40:2".
+
+    :raises Invalid: it is none
+    :raises RangeTooLong: it has more than `most` numbers
+    """
+    if why := complaint(text):
+        raise Invalid(field, f"{why}; write a range as in 1-10,15,20-40:2")
+    parts = [_span(part) for part in _PART.findall(text)]
+    if sum(len(part) for part in parts) > most:
+        raise RangeTooLong(text=text[:200], limit=most, field=field)
+    return [number for part in parts for number in part]
+
+
+def _span(part: tuple[str, str, str]) -> range:
+    first, last, step = int(part[0]), int(part[1] or part[0]), int(part[2] or 1)
+    return range(first, last + (1 if step > 0 else -1), step)
 
 
 def complaint(text: str) -> str:

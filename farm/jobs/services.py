@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -447,6 +447,38 @@ def change_priority(job: Job, priority: int) -> None:
     Job.objects.filter(pk=job.pk).update(priority=priority)
     job.priority = priority
     wake_dispatcher()
+
+
+@transaction.atomic
+def act_on_jobs(ids: Sequence[UUID], act: Callable[[Job], object], *, stops: bool = False) -> list[Refusal | None]:
+    """
+    Do one thing to several jobs, each for itself: what is refused changes nothing, and stops none of the others.
+
+    Gives what was refused, in the order of the jobs. `stops`: the act locks tasks; they all are locked first, in the
+    order that everybody locks them, and then steps and jobs.
+    """
+    if stops:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                """
+                SELECT 1 FROM jobs_task WHERE job_id = ANY(%s) AND status IN ('pending', 'ready', 'leased')
+                 ORDER BY id FOR NO KEY UPDATE
+                """,
+                [list(ids)],
+            )
+    found = {job.id: job for job in lock_jobs(list(ids))}
+    return [_act_on(found.get(job), act, job) for job in ids]
+
+
+def _act_on(job: Job | None, act: Callable[[Job], object], asked: UUID) -> Refusal | None:
+    try:
+        if job is None:
+            raise NotFound(what="job", id=asked)
+        with transaction.atomic():
+            act(job)
+    except Refusal as refusal:
+        return refusal
+    return None
 
 
 def inspect_version(version: SceneVersion, *, renderer: str, now: datetime) -> Job | None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from django.apps import apps
 
+from farm.billing.models import Rate
+from farm.billing.seeds import seed_rates
 from farm.scenes.manifest import read_manifest
 from farm.scenes.models import SceneVersion
 from farm.scenes.services import create_scene, create_version, record_report
@@ -27,6 +30,14 @@ def customer(db: None) -> Customer:
 @pytest.fixture
 def farm(db: None) -> None:
     local_fleet(software={"blender": ["5.0.1"]}, max_machines=2)
+
+
+@pytest.fixture
+def committed(transactional_db: None) -> None:
+    """Rows that other transactions see; tests before may have emptied all tables."""
+    local_fleet()
+    if not Rate.objects.exists():
+        seed_rates(apps, cast(Any, None))
 
 
 @pytest.fixture

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
 
 import pytest
+from django.test import RequestFactory
+from rest_framework.request import Request
 
+from farm.billing.models import CostObject
+from farm.core.fields import new_ids
+from farm.core.pages import page
+from farm.jobs import selectors
+from farm.jobs.api import _SORTS
 from farm.jobs.models import Job, Task
-from farm.studios.models import AuditRow
-from tests.api import Answer, Api
-from tests.farm import TEMPLATE, TWO_STEPS, Customer
+from farm.jobs.serializers import JobSerializer
+from farm.jobs.services import inspect_version
+from farm.scenes.models import SceneVersion
+from farm.studios.models import AuditRow, User
+from farm.studios.tenancy import become_tenant
+from tests.api import Answer, Api, leave_tenant
+from tests.farm import TEMPLATE, TWO_STEPS, Customer, dispatch, start_worker, submit
 from tests.jobs.conftest import MakeVersion
+from tests.jobs.plans import analyze, rows_looked_at
 from tests.scenes.reports import a_problem
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("farm")]
@@ -199,6 +211,41 @@ class TestSteering:
         assert [r["id"] for r in api.get(f"jobs/{job}/tasks?status=cancelled").body["results"]] == ids[:2]
         assert self.act(api, job, "cancel-tasks", {"tasks": []}).fields == [("tasks", "min-length")]
 
+    def test_tasks_are_chosen_by_frames_or_by_places_in_a_step(self, api: Api, customer: Customer) -> None:
+        job = api.post("jobs", order(customer, parameters={"Frames": "11-20"})).body["id"]
+        (step,) = api.get(f"jobs/{job}/steps").body["results"]
+
+        assert self.act(api, job, "cancel-tasks", {"frames": "11,14-15"}).body == {"tasks": 3}
+        assert self.act(api, job, "cancel-tasks", {"step": step["id"], "indexes": "8-9"}).body == {"tasks": 2}
+        wish = {"which": "list", "step": step["id"], "indexes": "0,3"}
+        assert self.act(api, job, "retry", wish).body == {"tasks": 2}
+
+        found = api.get(f"jobs/{job}/tasks?status=cancelled").body["results"]
+        assert [task["frame"] for task in found] == [15, 19, 20]
+
+    @pytest.mark.parametrize(
+        ("wish", "field"),
+        [
+            ({"frames": "a-b"}, "frames"),
+            ({"frames": "1-1000000"}, "frames"),
+            ({"indexes": "1"}, "step"),
+            ({"frames": "1", "indexes": "1"}, None),
+        ],
+    )
+    def test_a_choice_that_is_none_is_refused(self, api: Api, job: str, wish: dict[str, str], field: str) -> None:
+        for verb, body in {"cancel-tasks": wish, "retry": {"which": "list", **wish}}.items():
+            answer = self.act(api, job, verb, body)
+
+            assert answer.status == 422
+            assert [name for name, _ in answer.fields] == [field]
+
+    def test_a_task_is_found_by_its_place(self, api: Api, job: str) -> None:
+        (step,) = api.get(f"jobs/{job}/steps").body["results"]
+
+        (task,) = api.get(f"jobs/{job}/tasks?step={step['id']}&index=1").body["results"]
+
+        assert task["frame"] == 2
+
     def test_steps_and_tasks_are_listed(self, api: Api, job: str) -> None:
         (step,) = api.get(f"jobs/{job}/steps").body["results"]
         tasks = api.get(f"jobs/{job}/tasks?step={step['id']}").body["results"]
@@ -219,6 +266,123 @@ class TestTasks:
             wanted = Task.objects.filter(job=job).order_by("step__index", "index").values_list("id", flat=True)
             assert found == [str(key) for key in wanted]
             assert rest["next"] is None
+
+
+class TestList:
+    def names(self, api: Api, query: str) -> list[str]:
+        answer = api.get(f"jobs?{query}")
+        assert answer.status == 200, answer.body
+        return [row["name"] for row in answer.body["results"]]
+
+    def test_a_row_says_who_ordered_it_and_for_what(self, api: Api, customer: Customer) -> None:
+        api.post("jobs", order(customer, sequence="sq1", shot="sh1", tags={"dept": "fx"}))
+
+        (row,) = api.get("jobs").body["results"]
+
+        assert (row["artist"], row["artist_name"]) == (str(customer.user.id), customer.user.email)
+        assert (row["sequence"], row["shot"], row["tags"]) == ("sq1", "sh1", {"dept": "fx"})
+
+    def test_a_state_is_what_people_see(self, api: Api, customer: Customer, now: datetime) -> None:
+        for name, suspended in {"still": False, "at work": False, "held": True}.items():
+            submit(customer, name=name, suspended=suspended, priority=90 if name == "at work" else 50, now=now)
+        start_worker(now=now)
+        dispatch(now=now)
+
+        states = {row["name"]: row["state"] for row in api.get("jobs").body["results"]}
+
+        assert states == {"still": "waiting", "at work": "rendering", "held": "suspended"}
+        for name, state in states.items():
+            assert self.names(api, f"state={state}") == [name]
+        assert self.names(api, "state=suspended,rendering") == ["held", "at work"]
+        assert api.get("jobs?state=running").fields == [("state", "invalid")]
+
+    def test_it_is_narrowed_by_what_a_job_is_for(self, api: Api, customer: Customer, now: datetime) -> None:
+        submit(customer, name="a", sequence="sq1", shot="sh1", now=now)
+        submit(customer, name="b", sequence="sq1", shot="sh2", now=now)
+        other = User.objects.create_user("other@example.com")
+        Job.objects.filter(name="b").update(created_by=other)
+
+        assert self.names(api, "sequence=sq1") == ["b", "a"]
+        assert self.names(api, "shot=sh1") == ["a"]
+        assert self.names(api, "artist=me") == ["a"]
+        assert self.names(api, f"artist={other.id}") == ["b"]
+        assert self.names(api, "renderer=blender") == []
+
+    def test_inspections_come_when_asked_for(
+        self, api: Api, customer: Customer, make_version: MakeVersion, now: datetime
+    ) -> None:
+        version = make_version(is_inspected=False)
+        SceneVersion.objects.filter(pk=version.pk).update(created_by=customer.user.id)
+        inspect_version(SceneVersion.objects.get(pk=version.pk), renderer="blender", now=now)
+        submit(customer, name="frames", now=now)
+
+        assert self.names(api, "") == ["frames"]
+        assert self.names(api, "purpose=inspection") == ["Inspection of shots/a.blend"]
+        assert len(self.names(api, "purpose=inspection,render")) == 2
+        assert api.get("jobs?purpose=fun").fields == [("purpose", "invalid")]
+
+    @pytest.mark.parametrize(
+        ("sort", "names"),
+        [
+            ("-created", "fedcba"),
+            ("created", "abcdef"),
+            ("-priority", "dbfeca"),
+            ("deadline", "cafbde"),
+        ],
+    )
+    @pytest.mark.parametrize("limit", [1, 2, 4, 6])
+    def test_each_order_pages_through_every_job_once(
+        self, api: Api, customer: Customer, now: datetime, sort: str, names: str, limit: int
+    ) -> None:
+        soon, later = now + timedelta(hours=1), now + timedelta(hours=2)
+        wishes = {"a": (1, later), "b": (70, None), "c": (50, soon), "d": (70, None), "e": (50, None), "f": (50, later)}
+        for name, (priority, deadline) in wishes.items():
+            submit(customer, name=name, priority=priority, deadline=deadline, now=now)
+
+        found, cursor = "", ""
+        while cursor is not None:
+            page = api.get(f"jobs?sort={sort}&limit={limit}" + (f"&cursor={cursor}" if cursor else "")).body
+            found, cursor = found + "".join(row["name"] for row in page["results"]), page["next"]
+
+        assert found == names
+
+    @pytest.mark.parametrize("query", ["sort=name", "sort=-deadline", "sort=", "sort=deadline&cursor=x"])
+    def test_an_order_or_place_that_is_none_is_refused(self, api: Api, query: str) -> None:
+        answer = api.get(f"jobs?{query}")
+
+        assert (answer.status, answer.code) == (422, "invalid")
+
+    @pytest.mark.parametrize("sort", ["-created", "-priority", "deadline"])
+    def test_a_page_looks_at_no_more_jobs_than_it_shows(self, customer: Customer, now: datetime, sort: str) -> None:
+        job = submit(customer, name="a", frames="1", now=now)
+        many_like(job, 2000)
+        analyze("jobs_job", "jobs_step", "billing_costobject", "studios_project")
+        become_tenant(customer.studio.id)
+        first = shown(sort, "")
+        assert rows_looked_at("jobs_job", lambda: shown(sort, "")) <= 51
+
+        assert rows_looked_at("jobs_job", lambda: shown(sort, first["next"])) <= 52
+        leave_tenant()
+
+
+def shown(sort: str, cursor: str) -> dict[str, Any]:
+    """Give a page of a person's jobs, as the view makes it."""
+    query = {"sort": sort, **({"cursor": cursor} if cursor else {})}
+    request = Request(RequestFactory().get("/", query))
+    rows = selectors.jobs().filter(purpose="render")
+    answer = page(request, rows, JobSerializer, sorts=_SORTS, dress=selectors.count)
+    return cast(dict[str, Any], answer.data)
+
+
+def many_like(job: Job, count: int) -> None:
+    """Copy a job with what it is charged to."""
+    costs = [CostObject(**plain(job.cost_object), id=key) for key in new_ids(count)]
+    CostObject.objects.bulk_create(costs)
+    Job.objects.bulk_create(Job(**{**plain(job), "cost_object_id": cost.pk}) for cost in costs)
+
+
+def plain(row: Any) -> dict[str, Any]:
+    return {f.attname: getattr(row, f.attname) for f in row._meta.concrete_fields if f.attname != "id"}
 
 
 class TestTemplates:

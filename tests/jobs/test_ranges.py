@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from openjd.model import IntRangeExpr
 
-from farm.jobs.ranges import complaint
+from farm.core.errors import Invalid
+from farm.jobs.ranges import RangeTooLong, complaint, numbers_of
 from tests.jobs.spaces import Written, ranges
 
 
@@ -53,3 +54,21 @@ class TestComplaint:
             assert complaint(text)
         else:
             assert complaint(text) == ""
+
+
+class TestNumbersOf:
+    @given(ranges())
+    def test_they_are_those_that_openjd_model_reads(self, written: Written) -> None:
+        assert sorted(numbers_of(written.text, most=100_000, field="frames")) == list(
+            IntRangeExpr.from_str(written.text)
+        )
+
+    def test_what_is_no_range_is_refused_by_its_field(self) -> None:
+        with pytest.raises(Invalid, match="'10-' has no end; write a range as in") as raised:
+            numbers_of("1-5,10-", most=10, field="frames")
+
+        assert raised.value.field == "frames"
+
+    def test_more_than_there_may_be_are_refused_before_they_are_counted_out(self) -> None:
+        with pytest.raises(RangeTooLong):
+            numbers_of("1-99999999999999", most=10, field="frames")

@@ -153,10 +153,16 @@ class Job(TypedDict):
     project_name: str
     scene_version: str | None
     cost_object: str
+    artist: str
+    artist_name: str
+    sequence: str
+    shot: str
+    tags: dict[str, str]
     renderer: str
     parameters: dict[str, str]
     purpose: str
     status: str  # active | suspended | succeeded | failed | cancelled
+    state: str  # the status; an active job is waiting, or rendering
     suspended_by: str  # person | budget | failures | approval, or ""
     approval: str
     priority: int
