@@ -23,5 +23,6 @@ step "layout" "$dev/ruff" format --quiet --check .
 step "types" "$dev/mypy" --show-traceback
 step "import directions" "$dev/lint-imports" --no-cache
 step "locks" "$dev/python" -m infra.house.locks --check
+step "portal" "$dev/python" -m infra.house.portal check
 step "tracked files" "$dev/python" -m infra.house.tracked
 exit $failed
