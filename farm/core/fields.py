@@ -22,6 +22,13 @@ class UuidV7(models.Func):
     output_field = models.UUIDField()
 
 
+class ThisTransaction(models.Func):
+    """The number of the transaction that asks."""
+
+    template = "pg_current_xact_id()::text::bigint"
+    output_field = models.BigIntegerField()
+
+
 class UuidKey(_UuidField):
     """Primary key made by the database; an identifier, never a permission."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db import models
 from django.db.models.functions import Now
 
-from farm.core.fields import UuidKey
+from farm.core.fields import ThisTransaction, UuidKey
 
 
 class Event(models.Model):
@@ -17,6 +17,15 @@ class Event(models.Model):
     subject = models.UUIDField()  # the job, scene version, ... it is about
     params = models.JSONField(default=dict)
     at = models.DateTimeField(db_default=Now())
+    # The transaction that wrote it (a full transaction id). Ids are made before they are committed: a reader who kept
+    # the last id would miss what commits late. One who keeps the oldest transaction that ran misses nothing.
+    revision = models.BigIntegerField(db_default=ThisTransaction())
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["studio_id", "revision"], name="events_since"),
+            models.Index(fields=["subject", "id"], name="events_about"),
+        ]
 
 
 class IdempotencyKey(models.Model):

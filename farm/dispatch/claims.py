@@ -19,6 +19,7 @@ from django.db import connection, transaction
 from kombu import Exchange, Queue
 
 from farm.billing.services import HoldRequest, hold, lock_budgets
+from farm.core.wakeups import tell_changed
 from farm.dispatch import snapshot
 from farm.dispatch.ends import settle_lost, unsettled
 from farm.dispatch.matching import Assignment, match
@@ -94,6 +95,7 @@ def claim(
         granted = _hold(attempts, done, now=now)
         _lease(granted, now=now)
         _bind(granted, binds)
+        tell_changed("jobs", *{c.job for c in granted.values()})
     for attempt, candidate in granted.items():
         done.told.setdefault(candidate.worker, []).append(str(attempt))
     done.claimed = len(granted)

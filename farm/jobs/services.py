@@ -446,6 +446,7 @@ def change_priority(job: Job, priority: int) -> None:
         raise Invalid("priority", f"{priority} is not between 0 and 100")
     Job.objects.filter(pk=job.pk).update(priority=priority)
     job.priority = priority
+    emit("job.priority", studio=job.studio_id, subject=job.id, name=job.name, priority=priority)
     wake_dispatcher()
 
 

@@ -13,7 +13,7 @@ from django.db import connection
 
 from farm.core.events import emit
 from farm.core.moves import move_to, sources
-from farm.core.wakeups import wake_dispatcher, wake_reconciler
+from farm.core.wakeups import tell_changed, wake_dispatcher, wake_reconciler
 from farm.jobs.models import Job, JobAfter, Step, Task
 from farm.jobs.moves import (
     JOB_MOVES,
@@ -112,6 +112,7 @@ def ripple(moved: Iterable[Moved], *, now: datetime, cancelled: UUID | None = No
         columns = {str(s): [deltas[i][s] for i in steps] for s in TaskStatus}
         cursor.execute(_COUNT, {"jobs": jobs, "steps": steps, **columns})
         doubtful = {job for job, may_change in cursor.fetchall() if may_change}
+    tell_changed("jobs", *{move.job for move in moves})
     if any(m.after is TaskStatus.READY for m in moves):
         wake_dispatcher()
     settle_jobs(doubtful, now=now, cancelled=cancelled)

@@ -24,6 +24,7 @@ from farm.core.events import emit
 from farm.core.keys import delivery_key
 from farm.core.moves import move_to
 from farm.core.storage import NoSuchObject, store
+from farm.core.wakeups import tell_changed
 from farm.results.models import Movie, MovieSegment
 from farm.results.moves import MOVIE_MOVES, MovieStatus
 from farm.results.sandbox import EncoderFailed, Run, UnreadablePictures, run_encoder
@@ -321,6 +322,7 @@ def _publish(movie: Movie, rows: Sequence[MovieSegment], kept: Kept, *, joined: 
     Movie.objects.filter(pk=movie.pk).update(**fields)
     for name, value in fields.items():
         setattr(movie, name, value)
+    tell_changed("movie", movie.job_id, movie.studio_id, movie.version)
     status = MovieStatus.COMPLETE if shown == len(movie.frames) else MovieStatus.GROWING
     if move_to(movie, status, moves=MOVIE_MOVES) and status is MovieStatus.COMPLETE:
         emit("movie.complete", studio=movie.studio_id, subject=movie.job_id, frames=shown, version=movie.version)
