@@ -13,7 +13,9 @@ import environ
 
 from farm.billing.pricing import BudgetScope
 from farm.dispatch.moves import AttemptStatus
-from farm.jobs.moves import JobStatus, StepStatus, TaskStatus
+from farm.fleet.moves import WorkerStatus
+from farm.fleet.pools import FleetMarket, Market
+from farm.jobs.moves import JobStatus, Purpose, StepStatus, TaskStatus
 from farm.scenes.moves import VersionStatus
 from farm.studios.roles import Scope
 
@@ -187,7 +189,19 @@ SPECTACULAR_SETTINGS = {
     "SERVE_AUTHENTICATION": [],
     "ENUM_NAME_OVERRIDES": {
         f"{kind.__name__}Enum": [str(member) for member in kind]
-        for kind in (JobStatus, StepStatus, TaskStatus, AttemptStatus, VersionStatus, BudgetScope, Scope)
+        for kind in (
+            JobStatus,
+            StepStatus,
+            TaskStatus,
+            AttemptStatus,
+            VersionStatus,
+            BudgetScope,
+            Scope,
+            WorkerStatus,
+            Market,
+            FleetMarket,
+            Purpose,
+        )
     },
     "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
     "POSTPROCESSING_HOOKS": [

@@ -15,7 +15,7 @@ from farm.core.schema import serve_document
 from farm.core.views import health
 from farm.dispatch.api import worker_urls
 
-ROOMS = ("studios", "billing", "scenes", "jobs", "dispatch", "results")
+ROOMS = ("studios", "billing", "scenes", "fleet", "jobs", "dispatch", "results")
 
 urlpatterns = [
     path("healthz", health),

@@ -77,6 +77,10 @@ def no_rows(body: Any) -> bool:
     return bool(body["results"] == [])
 
 
+def no_operator(body: Any) -> bool:
+    return bool(body["code"] == "operators-only")
+
+
 ORDER = {"project": "{project_id}", "template": "{template}"}
 SIGNED = {"digest": "{digest}", "number": 0, "sha256": "{digest}"}
 
@@ -109,6 +113,23 @@ MATRIX: dict[tuple[str, str], Entry] = {
     ("GET", "statement"): Entry(nothing=no_rows, foreign=("?cost_object={cost_object_id}", "?project={project_id}")),
     ("GET", "cost-objects/<uuid:cost_object_id>"): Entry(),
     ("PATCH", "cost-objects/<uuid:cost_object_id>"): Entry(body={"shot": "s"}),
+    # Fleets are the farm's: every studio sees them, with strangers' machines as "others"; operators change them.
+    ("GET", "fleets"): Entry(nothing=lambda body: not any(row["machines"]["own"] for row in body["results"])),
+    ("POST", "fleets"): Entry(403, {"name": "New", "provider": "local", "purposes": ["render"]}, nothing=no_operator),
+    ("GET", "fleets/<uuid:fleet_id>"): Entry(nothing=lambda body: not body["machines"]["own"]),
+    ("PATCH", "fleets/<uuid:fleet_id>"): Entry(403, {"max_machines": 5}, nothing=no_operator),
+    ("POST", "fleets/<uuid:fleet_id>/pause"): Entry(403, nothing=no_operator),
+    ("POST", "fleets/<uuid:fleet_id>/resume"): Entry(403, nothing=no_operator),
+    ("GET", "decisions"): Entry(nothing=lambda body: "studio" not in str(body)),
+    ("GET", "workers"): Entry(nothing=lambda body: not any(row["whose"] == "own" for row in body["results"])),
+    ("GET", "workers/<uuid:worker_id>"): Entry(nothing=lambda body: body["whose"] != "own"),
+    ("POST", "workers/<uuid:worker_id>/drain"): Entry(403, nothing=no_operator),
+    ("GET", "pools"): Entry(nothing=lambda body: "results" in body),
+    ("GET", "farm"): Entry(nothing=lambda body: body["limits"] is None),
+    ("PATCH", "farm"): Entry(403, {"max_machines": 5}, nothing=no_operator),
+    ("POST", "farm/pause"): Entry(403, nothing=no_operator),
+    ("POST", "farm/resume"): Entry(403, nothing=no_operator),
+    ("GET", "catalogue"): Entry(nothing=lambda body: "gpus" in body),
     ("GET", "scenes"): Entry(nothing=no_rows),
     ("POST", "scenes"): Entry(201, {"name": "New", "project": "{project_id}"}),
     ("GET", "scenes/<uuid:scene_id>"): Entry(),
@@ -228,6 +249,8 @@ def open_house(name: str, now: datetime) -> House:
         "job_id": job.id,
         "task_id": Task.objects.filter(job=job, status="succeeded")[0].id,
         "attempt_id": attempt.id,
+        "worker_id": attempt.worker_id,
+        "fleet_id": attempt.worker.fleet_id,
         "cost_object_id": job.cost_object_id,
         "budget_id": Budget.objects.get(subject=job.cost_object_id).id,
         "template": job.template,
