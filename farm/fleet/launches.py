@@ -84,13 +84,18 @@ def launch(fleet: Fleet, wish: Wish, *, now: datetime) -> int:
 
 
 def _askable(fleet: Fleet, wish: Wish, *, now: datetime) -> list[Pool]:
-    """Give the wished pools that may be asked now, of the market of the first; without a wish, spot goes first."""
+    """
+    Give the wished pools that may be asked now, of the market of the first.
+
+    Without a wish, spot goes first, and all have as many slots as the cheapest: machines are counted, not slots.
+    """
     known = {supply.key_of(p): p for p in supply.pools_of(fleet, now=now)}
     wanted = [known[key] for key in wish.pools if key in known] if wish.pools else list(known.values())
     fit = [p for p in wanted if supply.may_be_asked(p, now=now) and supply.is_within_cap(fleet, p)]
-    if not wish.pools:
-        fit.sort(key=lambda p: p.market != Market.SPOT)
-    return [p for p in fit if p.market == fit[0].market]
+    if wish.pools:
+        return [p for p in fit if p.market == fit[0].market]
+    fit.sort(key=lambda p: p.market != Market.SPOT)
+    return [p for p in fit if (p.market, p.slots) == (fit[0].market, fit[0].slots)]
 
 
 def _on_demand(wish: Wish, pools: Sequence[Pool], count: int) -> Wish:
@@ -249,12 +254,14 @@ def give_up(row: Launch, *, reason: str, now: datetime) -> None:
 def settle_launches(*, now: datetime) -> None:
     """Ask again for launches whose answer was lost, and have providers forget those whose machines are all there."""
     asked = Launch.objects.filter(status=LaunchStatus.ASKED, asked_at__lt=now - REPEAT_AFTER).select_related("fleet")
+    silent: set[tuple[str, str]] = set()  # who does not answer now is not waited for again in this run
     for row in asked.order_by("asked_at")[:MOST_REPEATS]:
+        seller = row.fleet.provider, row.fleet.region
         if now - row.asked_at > LOST_AFTER:
             logger.error("launch %s was never answered; the audit takes what came of it", row.id)
             move_to(row, LaunchStatus.LOST, moves=LAUNCH_MOVES, answered_at=now)
-        else:
-            _ask(row, "", now=now)
+        elif seller not in silent and _ask(row, "", now=now) is None:
+            silent.add(seller)
     _forget(now=now)
 
 

@@ -202,9 +202,9 @@ class Run:
         if fault == "sold out":
             self.cloud.capacity[TYPES[0], f"{self.rng.choice(self.regions)}a", "spot"] = 150
         elif fault == "throttled":
-            self.cloud.throttled["CreateFleet"] = 2
+            self.cloud.throttled["CreateFleet"] = 1
         else:
-            getattr(self.cloud, fault)["CreateFleet"] = 3  # one more than boto3 asks again by itself
+            getattr(self.cloud, fault)["CreateFleet"] = 2  # one more than boto3 asks again by itself
 
     # --- the machines
 

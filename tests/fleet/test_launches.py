@@ -287,6 +287,17 @@ class TestLostAnswers:
         assert (worker.machine_id, worker.status, worker.zone, worker.price_micro) == (early, "ready", "zone-a", DOLLAR)
         assert sorted(Worker.objects.values_list("machine_id", flat=True)) == sorted(shop.running)
 
+    def test_a_provider_that_does_not_answer_is_waited_for_once_a_run(
+        self, shop: Shop, fleet: Fleet, now: datetime
+    ) -> None:
+        shop.is_deaf = True
+        for _ in range(3):
+            launch(fleet, Wish(1), now=now)
+
+        settle_launches(now=now + SOON)
+
+        assert len(shop.asked) == 3 + 1
+
     def test_one_that_is_never_answered_is_left_to_the_audit(self, shop: Shop, fleet: Fleet, now: datetime) -> None:
         shop.is_deaf = True
         launch(fleet, Wish(1), now=now)

@@ -383,6 +383,86 @@ class CostObject(TypedDict):
     created_at: str
 
 
+class Machines(TypedDict):
+    """How many machines a fleet has, and whose they are."""
+
+    starting: int
+    ready: int
+    draining: int
+    own: int
+    others: int
+    nobody: int
+
+
+class Fleet(TypedDict):
+    """Which machines are bought, and how many are there; null is an operator's to see."""
+
+    id: str
+    name: str
+    provider: str
+    region: str
+    zones: list[str]
+    instance_types: list[str]
+    gpu_models: list[str]
+    market: str
+    price_cap_micro: int | None
+    purposes: list[str]
+    software: Any
+    sharing: str
+    min_machines: int
+    max_machines: int
+    idle_timeout_s: int
+    boot_timeout_s: int
+    max_life_s: int
+    is_paused: bool
+    created_at: str
+    machines: Machines
+    may_use: bool
+    settings: dict[str, Any] | None
+    studios: list[str] | None
+    micro_per_hour: int | None
+
+
+class Decision(TypedDict):
+    """A launch, refusal, drain, end or alarm, with the numbers that led to it."""
+
+    id: str
+    fleet: str
+    worker: str | None
+    kind: str
+    reason: str
+    params: Any
+    sentence: str
+    at: str
+
+
+class Limits(TypedDict):
+    """What no policy may exceed."""
+
+    max_machines: int | None
+    max_launches_per_hour: int | None
+    max_micro_per_hour: int | None
+    max_micro_per_day: int | None
+
+
+class Standing(TypedDict):
+    """Where the farm stands against its limits."""
+
+    machines: int
+    launches_per_hour: int
+    micro_per_hour: int
+    micro_per_day: int
+
+
+class Farm(TypedDict):
+    """The whole farm; null is an operator's to see."""
+
+    is_paused: bool
+    limits: Limits | None
+    standing: Standing | None
+    reached: dict[str, str] | None
+
+
 class Order(TypedDict, total=False):
     """What to render, and how: a renderer of the farm's, or an OpenJD template."""
 

@@ -15,6 +15,8 @@ from farmhand.answers import (
     Budget,
     Check,
     CostObject,
+    Decision,
+    Fleet,
     Job,
     Line,
     Me,
@@ -32,6 +34,7 @@ from farmhand.answers import (
     Version,
     Why,
 )
+from farmhand.answers import Farm as FarmAnswer
 from farmhand.connection import Connection, Patience, Wait, new_key, no_matter
 from farmhand.digests import HashCache
 from farmhand.errors import FarmError, Refused
@@ -439,6 +442,26 @@ class Farm:
             return cast(Budget, self.connection.json("PATCH", f"/budgets/{budget['id']}", body=body, repeatable=True))
         new: dict[str, Any] = {"scope": scope, "cap_micro": cap_micro, **wish}
         return cast(Budget, self.connection.post("/budgets", new, key=new_key()))
+
+    # --- machines
+
+    def fleets(self) -> Iterator[Fleet]:
+        return self.connection.pages("/fleets")
+
+    def decisions(self, *, fleet: str | None = None, kind: str | None = None) -> Iterator[Decision]:
+        """Give what was decided about machines, newest first."""
+        return self.connection.pages("/decisions", fleet=fleet, kind=kind)
+
+    def whole_farm(self) -> FarmAnswer:
+        return cast(FarmAnswer, self.connection.get("/farm"))
+
+    def steer_fleet(self, fleet_id: str, act: str) -> Fleet:
+        """`pause` or `resume` a fleet; for operators."""
+        return cast(Fleet, self.connection.post(f"/fleets/{fleet_id}/{act}", repeatable=True))
+
+    def steer_farm(self, act: str) -> FarmAnswer:
+        """`pause` or `resume` the whole farm; for operators."""
+        return cast(FarmAnswer, self.connection.post(f"/farm/{act}", repeatable=True))
 
     # --- ids
 

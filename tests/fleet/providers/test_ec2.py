@@ -176,11 +176,11 @@ class TestRefusals:
             ec2.launch(request_for())
 
         assert refused.value.params["retry_after"] == 5
-        assert cloud.calls["CreateFleet"] == 3
+        assert cloud.calls["CreateFleet"] == 2
         assert cloud.launched == 0
 
     def test_a_passing_throttle_is_nobody_s_business(self, cloud: Cloud, ec2: Ec2Provider) -> None:
-        cloud.throttled["CreateFleet"] = 2
+        cloud.throttled["CreateFleet"] = 1
 
         assert len(ec2.launch(request_for()).machines) == 2
 
@@ -226,7 +226,7 @@ class TestLostAnswers:
     def test_a_few_are_asked_for_again_at_once_and_nothing_starts_twice(
         self, cloud: Cloud, ec2: Ec2Provider, how: str
     ) -> None:
-        getattr(cloud, how).update({"CreateFleet": 2, "CreateLaunchTemplate": 2})
+        getattr(cloud, how).update({"CreateFleet": 1, "CreateLaunchTemplate": 1})
 
         assert len(ec2.launch(request_for(3)).machines) == 3
 
@@ -236,7 +236,7 @@ class TestLostAnswers:
     def test_many_are_the_farm_s_to_ask_again_for_without_the_secret(
         self, cloud: Cloud, ec2: Ec2Provider, how: str
     ) -> None:
-        getattr(cloud, how)["CreateFleet"] = 3
+        getattr(cloud, how)["CreateFleet"] = 2
 
         with pytest.raises(AnswerLost):
             ec2.launch(request_for(3))
@@ -252,7 +252,7 @@ class TestLostAnswers:
         ask = ec2._create_fleet
 
         def lose_the_second(request: LaunchRequest, part: int, count: int) -> Any:
-            cloud.lost["CreateFleet"] = 3 if part == 1 else 0
+            cloud.lost["CreateFleet"] = 2 if part == 1 else 0
             return ask(request, part, count)
 
         with monkeypatch.context() as broken:

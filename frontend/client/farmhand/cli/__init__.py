@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from farmhand import __version__
-from farmhand.cli import account, bill, job, scene
+from farmhand.cli import account, bill, fleet, job, scene
 from farmhand.cli.session import hints_for, session
 from farmhand.errors import AnswerLost, FarmError, FarmhandError, Unreachable
 
@@ -46,6 +46,7 @@ app.command("whoami")(account.whoami)
 app.add_typer(scene.app, name="scene")
 app.add_typer(job.app, name="job")
 app.add_typer(bill.app, name="bill")
+app.add_typer(fleet.app, name="fleet")
 
 
 def _version(wanted: bool) -> None:
