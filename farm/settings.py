@@ -75,6 +75,7 @@ INSTALLED_APPS = [
     "farm.jobs",
     "farm.dispatch",
     "farm.results",
+    "farm.notifications",
 ]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",

@@ -14,6 +14,7 @@ from farm.core.portal import portal
 from farm.core.schema import serve_document
 from farm.core.views import health
 from farm.dispatch.api import worker_urls
+from farm.notifications.api import events_urls
 
 ROOMS = ("studios", "billing", "scenes", "fleet", "jobs", "dispatch", "results")
 
@@ -22,6 +23,7 @@ urlpatterns = [
     *(path("api/v1/", include(import_module(f"farm.{room}.api").urls)) for room in ROOMS),
     path("worker/v1/", include(worker_urls)),
     path("", include(file_urls)),
+    path("", include(events_urls)),
     path("api/openapi.json", serve_document, name="openapi"),
     path(
         "api/docs",

@@ -20,12 +20,15 @@ def external(service: str) -> str:
     return os.environ.get(f"FARM_{service.upper()}_URL", "")
 
 
-def variables(folder: Folder, *, postgres: Postgres | None, valkey: Valkey | None, port: int) -> Mapping[str, str]:
+def variables(
+    folder: Folder, *, postgres: Postgres | None, valkey: Valkey | None, port: int, events: int
+) -> Mapping[str, str]:
     """What `make env` prints: enough to run any part of the farm, or the tests, by hand."""
     return {
         EMBEDDED: " ".join(["storage"] + ["database"] * bool(postgres) + ["broker"] * bool(valkey)),
         "FARM_DATA": str(folder.path),
         "FARM_URL": os.environ.get("FARM_PUBLIC_URL") or f"http://127.0.0.1:{port}",
+        "FARM_EVENTS_ORIGINS": _events_origins(events),
         "FARM_SECRET_KEY": folder.secret("secret_key"),
         "FARM_STORAGE_URL": external("storage") or (folder.path / "store").as_uri(),
         "FARM_AGENT_PYTHON": str(ROOT / ".venvs/agent/bin/python"),
@@ -33,6 +36,13 @@ def variables(folder: Folder, *, postgres: Postgres | None, valkey: Valkey | Non
         **_broker(valkey),
         **_renderer(),
     }
+
+
+def _events_origins(port: int) -> str:
+    """Where browsers find `/events`. Whoever has a proxy before the farm routes the path to the port instead."""
+    if not port or os.environ.get("FARM_PUBLIC_URL"):
+        return os.environ.get("FARM_EVENTS_ORIGINS", "")
+    return ",".join(f"http://{host}:{port}" for host in ("127.0.0.1", "localhost"))
 
 
 def _database(postgres: Postgres | None) -> Mapping[str, str]:

@@ -66,10 +66,11 @@ def lay_out(folder: Folder, *, only_services: bool = False, throwaway: bool = Fa
     valkey = None if external("broker") else Valkey(folder, folder.choose_port("valkey"))
     wanted = int(os.environ.get("FARM_PORT") or 0) or folder.known_port("web") or WEB_PORT
     port = wanted if only_services else folder.choose_port("web", first=wanted)
-    shared = variables(folder, postgres=postgres, valkey=valkey, port=port)
+    events = 0 if only_services else folder.choose_port("events")
+    shared = variables(folder, postgres=postgres, valkey=valkey, port=port, events=events)
     parts = list(_services(postgres, valkey))
     if not only_services:
-        parts += _farm(folder, os.environ | shared, port)
+        parts += _farm(folder, os.environ | shared, port, events)
     return Layout(parts, shared)
 
 
@@ -89,11 +90,13 @@ def _services(postgres: Postgres | None, valkey: Valkey | None) -> Sequence[Part
     return parts
 
 
-def _farm(folder: Folder, env: Mapping[str, str], port: int) -> Sequence[Part]:
+def _farm(folder: Folder, env: Mapping[str, str], port: int, events: int) -> Sequence[Part]:
     python = Path(sys.executable)
     manage: Command = (python, "manage.py")
     celery: Command = (python, "-m", "celery", "-A", "farm")
     granian: Command = (python.with_name("granian"), "--interface", "wsgi", "--host", "127.0.0.1", "--port", str(port))
+    uvicorn: Command = (python.with_name("uvicorn"), "--host", "127.0.0.1", "--port", str(events))
+    quiet = ("--no-access-log", "--no-server-header", "--lifespan", "on", "--timeout-graceful-shutdown", "3")
     size = ("--workers", "2", "--blocking-threads", "12", "--backlog", "1024")
     worker = ("--loglevel", "INFO", "--concurrency", "2")
     beat = ("--loglevel", "INFO", "--schedule", folder.run / "beat-schedule", "--pidfile", "")
@@ -102,6 +105,10 @@ def _farm(folder: Folder, env: Mapping[str, str], port: int) -> Sequence[Part]:
         Part(
             "web", Stage.WEB, lambda: [*granian, *size, "farm.wsgi:application"], env,
             check=lambda: _answers(f"http://127.0.0.1:{port}/healthz"), hung_after=60,
+        ),
+        Part(
+            "events", Stage.WEB, lambda: [*uvicorn, *quiet, "farm.asgi:application"], env,
+            check=lambda: _answers(f"http://127.0.0.1:{events}/healthz"), hung_after=60,
         ),
         Part("dispatcher", Stage.WORK, lambda: [*manage, "dispatcher"], env),
         Part("celery", Stage.WORK, lambda: [*celery, "worker", *worker], env, patience=25),

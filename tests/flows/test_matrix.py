@@ -41,6 +41,7 @@ OTHER_DOORS = {
     "worker/v1/grants",
     "worker/v1/steps/<uuid:step_id>",
     "files/<path:key>",
+    "events",
     "api/openapi.json",
     "api/docs",
 }
