@@ -28,12 +28,14 @@ export function Shell() {
   const refused = me.error instanceof Refusal ? (me.error as Refusal) : undefined;
 
   useEffect(() => {
-    if (refused?.status === 401) void navigate({ to: "/sign-in", search: { back: path.href }, replace: true });
+    // On its way to the door this frame is still there, and must not remember the door as where one was.
+    if (refused?.status === 401 && path.pathname !== "/sign-in")
+      void navigate({ to: "/sign-in", search: { back: path.href }, replace: true });
     if (refused?.code === "no-such-studio") {
       forgetStudio();
       void me.refetch();
     }
-  }, [refused, navigate, path.href, me.refetch]);
+  }, [refused, navigate, path.href, path.pathname, me.refetch]);
   useEffect(() => {
     if (me.data && !chosenStudio()) chooseStudio(me.data.studio_id);
     if (me.data?.language && me.data.language !== i18n.language) speak(me.data.language);

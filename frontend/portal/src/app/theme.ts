@@ -25,25 +25,10 @@ const gray: MantineColorsTuple = [
   "#333333",
   "#1f1f1f",
 ];
-const amber: MantineColorsTuple = [
-  "#fff6e6",
-  "#fdeacb",
-  "#f8d399",
-  "#f3ba63",
-  "#eea638",
-  "#e8a33d",
-  "#a86a08",
-  "#8f5a06",
-  "#744803",
-  "#573500",
-];
-
 export const theme = createTheme({
-  colors: { dark, gray, amber },
-  primaryColor: "amber",
-  primaryShade: { light: 7, dark: 5 },
-  autoContrast: true,
-  luminanceThreshold: 0.35,
+  colors: { dark, gray },
+  primaryColor: "blue",
+  primaryShade: 8, // white words on it are legible in both schemes
   fontFamily: "'Inter Variable', system-ui, 'Noto Sans SC', 'PingFang SC', 'Microsoft YaHei', sans-serif",
   fontFamilyMonospace: "ui-monospace, 'SF Mono', 'Cascadia Mono', Menlo, monospace",
   defaultRadius: "sm",

@@ -10,7 +10,7 @@ import { Door } from "./Door";
 
 /** Only an address of this portal is gone back to. */
 export function safeBack(back: string | undefined): string {
-  return back && /^\/(?![/\\])/.test(back) ? back : "/jobs";
+  return back && /^\/(?![/\\]|sign-in)/.test(back) ? back : "/jobs";
 }
 
 export function SignInPage() {

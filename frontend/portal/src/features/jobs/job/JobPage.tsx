@@ -135,7 +135,7 @@ function Approval({ job }: { job: Schema["Job"] }) {
   const { t } = useTranslation("jobs");
   const quotes = api.useQuery("get", "/api/v1/jobs/{job_id}/quotes", { params: { path: { job_id: job.id } } });
   return (
-    <Alert title={t("approval")} color="amber">
+    <Alert title={t("approval")} color="yellow">
       {(Array.isArray(quotes.data) ? (quotes.data as Schema["Quote"][]) : []).map((quote) => (
         <Text key={quote.worker_class} size="sm">
           {t("quote", {
