@@ -49,6 +49,7 @@ class Audit:
         """Compare; give the workers that turned out to be gone."""
         machines = provider(self.provider, self.region).machines(the_farm().id)
         self._bind(machines)
+        self._give_up_lost()
         workers = self.workers
         self._end_strangers(machines, {w.machine_id for w in workers})
         self._end_missing(machines, workers)
@@ -64,6 +65,12 @@ class Audit:
                 by_launch[machine.launch].append(machine)
         for row in Launch.objects.filter(pk__in=[i for i in by_launch if _is_id(i)]):
             bind(row, by_launch[str(row.id)], now=self.now)
+
+    def _give_up_lost(self) -> None:
+        """What a launch that was never answered has not brought by now, it will not bring."""
+        mine = {"fleet__provider": self.provider, "fleet__region": self.region}
+        for row in Launch.objects.filter(**mine, status=LaunchStatus.LOST, forgotten_at=None):
+            give_up(row)
 
     def _end_strangers(self, machines: Sequence[Machine], known: set[str]) -> None:
         """End what carries our name and is no present worker's: launched too often, or of a worker that is gone."""
@@ -86,8 +93,6 @@ class Audit:
                 reasons[reason].append(worker)
         for reason, ended in reasons.items():
             self._end(ended, reason)
-        for row in Launch.objects.filter(status=LaunchStatus.LOST, fleet__provider=self.provider, forgotten_at=None):
-            give_up(row, reason="the provider never answered", now=self.now)
 
     def _verdict(self, worker: Worker, *, is_there: bool) -> str:
         """Say why a worker has to go; "" when it may stay."""

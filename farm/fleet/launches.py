@@ -37,6 +37,7 @@ from farm.fleet.providers import (
     LaunchAnswer,
     LaunchRequest,
     Machine,
+    NotToBeRepeated,
     PoolRefusal,
     ProviderError,
     provider,
@@ -194,12 +195,17 @@ def _ask(row: Launch, secret: str, *, now: datetime) -> int | None:
     except AnswerLost as lost:
         logger.warning("launch %s: %s", row.id, lost)
         return None
+    except NotToBeRepeated as lost:
+        logger.warning("launch %s: %s", row.id, lost)
+        give_up(row)
+        move_to(row, LaunchStatus.REFUSED, moves=LAUNCH_MOVES, answered_at=now)
+        return 0
     except ProviderError as refusal:
         answer = LaunchAnswer((), [PoolRefusal(pool, refusal) for pool in pools])
     bind(row, answer.machines, now=now)
     came = len(answer.machines)
     if missing := max(0, row.count - came):
-        _refuse(row, pools, answer, missing, now=now)
+        _refuse(row, pools, answer, missing)
     granted = Counter(m.pool for m in answer.machines)
     supply.remember(row.fleet, granted, _shortages(pools, answer, row.count - came), now=now)
     status = LaunchStatus.ANSWERED if came else LaunchStatus.REFUSED
@@ -232,23 +238,22 @@ def _shortages(pools: Sequence[PoolKey], answer: LaunchAnswer, missing: int) -> 
     return [supply.Shortage(pool, missing, error) for pool in pools if pool not in gave]
 
 
-def _refuse(row: Launch, pools: Sequence[PoolKey], answer: LaunchAnswer, missing: int, *, now: datetime) -> None:
+def _refuse(row: Launch, pools: Sequence[PoolKey], answer: LaunchAnswer, missing: int) -> None:
     """Give up the workers for which no machine came."""
     told = [(r.error.code, r.error.sentence) for r in answer.refusals]
     code, sentence = told[0] if told else ("insufficient-capacity", "Fewer machines came than were asked for.")
     logger.warning("fleet %s: %d machines refused: %s", row.fleet.name, missing, sentence)
     with transaction.atomic():
-        give_up(row, reason=sentence, now=now)
+        give_up(row)
         record(
             row.fleet, "refused", code, launch=row.id, count=missing, asked=row.count, sentence=sentence,
             pools=[str(pool) for pool in (p.pool for p in answer.refusals)] or [str(p) for p in pools],
         )  # fmt: skip
 
 
-def give_up(row: Launch, *, reason: str, now: datetime) -> None:
-    """Forget the workers of a launch to which no machine is bound."""
-    unbound = Worker.objects.filter(launch=row, status=WorkerStatus.REQUESTED, machine_id="")
-    unbound.update(status=WorkerStatus.GONE, cause=reason, gone_at=now)
+def give_up(row: Launch) -> None:
+    """Forget the workers of a launch to which no machine came: they never were. The refusal is written down."""
+    Worker.objects.filter(launch=row, status=WorkerStatus.REQUESTED, machine_id="").delete()
 
 
 def settle_launches(*, now: datetime) -> None:
@@ -259,7 +264,8 @@ def settle_launches(*, now: datetime) -> None:
         seller = row.fleet.provider, row.fleet.region
         if now - row.asked_at > LOST_AFTER:
             logger.error("launch %s was never answered; the audit takes what came of it", row.id)
-            move_to(row, LaunchStatus.LOST, moves=LAUNCH_MOVES, answered_at=now)
+            came = Worker.objects.filter(launch=row).exclude(machine_id="").count()
+            move_to(row, LaunchStatus.LOST, moves=LAUNCH_MOVES, came=came, answered_at=now)
         elif seller not in silent and _ask(row, "", now=now) is None:
             silent.add(seller)
     _forget(now=now)

@@ -10,7 +10,6 @@ import pytest
 from farm.fleet import launches
 from farm.fleet.launches import Wish, launch, settle_launches
 from farm.fleet.models import Farm, Fleet, FleetDecision, Launch, Pool, Worker
-from farm.fleet.moves import WorkerStatus
 from farm.fleet.pools import Pace
 from farm.fleet.providers import ProviderError, QuotaExceeded, Throttled, Unauthorized
 from farm.fleet.selectors import the_farm
@@ -85,7 +84,7 @@ class TestLaunch:
 
         assert launch(fleet, Wish(3), now=now) == 1
 
-        assert statuses() == ["booting", "gone", "gone"]
+        assert statuses() == ["booting"]
         assert told() == [("launch", "work-ready"), ("refused", "insufficient-capacity")]
         refused = FleetDecision.objects.get(kind="refused").params
         assert (refused["count"], refused["asked"], len(refused["pools"])) == (2, 3, 2)
@@ -161,8 +160,7 @@ class TestLaunch:
 
         assert launch(fleet, Wish(2), now=now) == 0
 
-        gone = Worker.objects.filter(status=WorkerStatus.GONE)
-        assert {(w.cause, w.gone_at) for w in gone} == {(refusal.sentence, now)}
+        assert statuses() == []
         kept = FleetDecision.objects.get(kind="refused")
         assert (kept.reason, kept.params["count"], kept.params["sentence"]) == (refusal.code, 2, refusal.sentence)
         assert set(Pool.objects.filter(market="spot").values_list("refused_until", flat=True)) == {now + wait}
@@ -270,8 +268,9 @@ class TestLostAnswers:
         settle_launches(now=now + SOON)
 
         assert shop.running == {}
-        assert statuses() == ["gone"] * 2
+        assert statuses() == []
         assert Launch.objects.get().status == "refused"
+        assert set(Pool.objects.values_list("refused_until", flat=True)) == {None}, "the pools did nothing wrong"
 
     def test_a_machine_that_registers_before_the_answer_is_one_of_the_launch(
         self, shop: Shop, fleet: Fleet, now: datetime

@@ -57,6 +57,29 @@ class TestFindGpus:
 
         assert find_gpus()[0].read() == Gauge(use=0.42, memory_mib=5, power_w=None)
 
+    def test_a_card_that_does_not_answer_is_no_slot_and_spoils_no_other(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        class Two(Nvml):
+            def nvmlDeviceGetCount(self) -> int:
+                return 2
+
+            def nvmlDeviceGetHandleByIndex(self, index: int) -> str:
+                if index == 0:
+                    raise self.NVMLError  # it fell off the bus
+                return super().nvmlDeviceGetHandleByIndex(index)
+
+        monkeypatch.setattr(gpu_module, "pynvml", Two())
+
+        assert [gpu.handle for gpu in find_gpus()] == ["card1"]
+
+    def test_a_card_that_falls_silent_at_work_says_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        class Silent(Nvml):
+            def nvmlDeviceGetUtilizationRates(self, handle: str) -> Any:
+                raise self.NVMLError
+
+        monkeypatch.setattr(gpu_module, "pynvml", Silent())
+
+        assert find_gpus()[0].read() == Gauge(use=None, memory_mib=5, power_w=None)
+
     def test_a_machine_without_driver_has_none(self) -> None:
         if find_gpus():
             pytest.skip("this machine has a GPU")
