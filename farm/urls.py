@@ -15,6 +15,7 @@ from farm.core.schema import serve_document
 from farm.core.views import health
 from farm.dispatch.api import worker_urls
 from farm.notifications.api import events_urls
+from farm.results.api import archive_urls
 
 ROOMS = ("studios", "billing", "scenes", "fleet", "jobs", "dispatch", "results")
 
@@ -24,6 +25,7 @@ urlpatterns = [
     path("worker/v1/", include(worker_urls)),
     path("", include(file_urls)),
     path("", include(events_urls)),
+    path("", include(archive_urls)),
     path("api/openapi.json", serve_document, name="openapi"),
     path(
         "api/docs",
@@ -31,5 +33,5 @@ urlpatterns = [
         transaction.non_atomic_requests(csp_exempt()(SpectacularSwaggerView.as_view(url_name="openapi"))),
     ),
     path("_allauth/", include("allauth.headless.urls")),
-    re_path(r"^(?!api/|worker/|_allauth/|static/|files/|store/|events|healthz).*$", portal),
+    re_path(r"^(?!api/|worker/|_allauth/|static/|files/|archives/|store/|events|healthz).*$", portal),
 ]

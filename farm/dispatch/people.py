@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -21,23 +20,14 @@ from farm.core.pages import by_choice, by_id, by_number, page, page_schema, pars
 from farm.core.storage import store
 from farm.core.views import ApiView
 from farm.dispatch import quotes, selectors
+from farm.dispatch.files import address
 from farm.dispatch.models import Attempt, Output, Quote
 from farm.dispatch.moves import AttemptStatus
 from farm.jobs import selectors as jobs
 from farm.studios.roles import Scope
 from workers.protocol import OutputRole
 
-DOWNLOAD_VALID = timedelta(hours=1)
 MAX_CHUNKS = 200  # of a log, in one answer
-
-_TYPES = {
-    "png": "image/png",
-    "jpeg": "image/jpeg",
-    "jpg": "image/jpeg",
-    "webp": "image/webp",
-    "tiff": "image/tiff",
-    "openexr": "image/x-exr",
-}
 
 
 class WhySerializer(serializers.Serializer[Any]):
@@ -128,14 +118,7 @@ class OutputSerializer(serializers.ModelSerializer[Output]):
         ]
 
     def get_url(self, output: Output) -> str:
-        kind = _TYPES.get(output.format, "application/octet-stream")
-        return (
-            store()
-            .sign_download(
-                output.key, now=timezone.now(), valid=DOWNLOAD_VALID, filename=output.name, content_type=kind
-            )
-            .url
-        )
+        return address(output, now=timezone.now())
 
 
 class WhyView(ApiView):

@@ -1,4 +1,4 @@
-"""`/api/v1/jobs/{id}/movie` and `/quality`: what was made of a job's frames, and what looks wrong with them."""
+"""`/api/v1/jobs/{id}/frames`, `/movie`, `/archive` and `/quality`: a job's frames, and what is made of them."""
 
 from __future__ import annotations
 
@@ -7,22 +7,33 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+from django.db import transaction
+from django.http import HttpRequest, HttpResponseBase, StreamingHttpResponse
 from django.urls import path
 from django.utils import timezone
-from drf_spectacular.utils import extend_schema
+from django.utils.http import content_disposition_header
+from django.views.decorators.gzip import gzip_page
+from django.views.decorators.http import require_GET
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from farm.core.errors import Invalid
+from farm.core.pages import MAX_INTEGER, parse_number, query_of
 from farm.core.storage import store
 from farm.core.views import ApiView
 from farm.jobs import selectors as jobs
-from farm.results import selectors
+from farm.jobs.ranges import numbers_of
+from farm.results import archives, flipbook, selectors
 from farm.results.models import Movie
 from farm.results.quality import Kind
 from farm.results.timeline import padded
 from farm.studios.roles import Scope
+from farm.studios.tenancy import become_tenant
+from workers.protocol import OutputRole
 
+_PICTURES = [str(role) for role in (OutputRole.PROXY, OutputRole.THUMBNAIL, OutputRole.RENDER)]
 DOWNLOAD_VALID = timedelta(hours=1)
 MOST_FINDINGS = 1000
 
@@ -147,7 +158,163 @@ class QualityView(ApiView):
         return Response(QualitySerializer(body).data)
 
 
+class FrameSerializer(serializers.Serializer[Any]):
+    """A frame of the job, and the picture there is of it."""
+
+    frame = serializers.IntegerField()
+    index = serializers.IntegerField(help_text="Its task's place in the step.")
+    status = serializers.CharField(help_text="Its task's, by the first letter; not s, and a picture: an older one.")
+    url = serializers.CharField(allow_null=True, help_text="Null: there is no picture yet.")
+    width = serializers.IntegerField(allow_null=True)
+    height = serializers.IntegerField(allow_null=True)
+    digest = serializers.CharField(allow_null=True)
+
+
+class FramesSerializer(serializers.Serializer[Any]):
+    """Frames in order, those without a picture too."""
+
+    step = serializers.UUIDField(allow_null=True, help_text="Whose frames they are; null: the job has none.")
+    fps = serializers.CharField(help_text="Frames per second as an exact fraction, such as 24000/1001.")
+    total = serializers.IntegerField(help_text="Frames of the step.")
+    first = serializers.IntegerField(allow_null=True)
+    last = serializers.IntegerField(allow_null=True)
+    valid_until = serializers.DateTimeField(help_text="Until when the addresses are.")
+    frames = FrameSerializer(many=True)
+    next = serializers.IntegerField(allow_null=True, help_text="Ask for more `from` this frame; null: there are none.")
+
+
+class FramesView(ApiView):
+    """The job's frames."""
+
+    scopes = {"GET": Scope.JOBS_READ}
+
+    @extend_schema(
+        responses=FramesSerializer,
+        operation_id="jobs_frames",
+        parameters=[
+            OpenApiParameter("role", str, enum=_PICTURES, description="proxy unless said."),
+            OpenApiParameter("from", int, description="The first frame to give."),
+            OpenApiParameter("limit", int, description=f"How many, 1 to {flipbook.MOST_FRAMES}."),
+            OpenApiParameter("frames", str, description="Just these, as a range such as 1-10,15."),
+        ],
+    )
+    def get(self, request: Request, job_id: UUID) -> Response:
+        """The frames of the job's first step that has any, each with the address of its picture."""
+        query = query_of(request.query_params, {"role", "from", "limit", "frames"})
+        role = query.get("role", OutputRole.PROXY)
+        if role not in _PICTURES:
+            raise Invalid("role", f"{role[:80]!r} is not one of {', '.join(_PICTURES)}")
+        job, now = jobs.job(job_id), timezone.now()
+        rate = selectors.rate_of(job)
+        step = flipbook.step_shown(job.id)
+        places = flipbook.places_of(step) if step else flipbook.NOWHERE
+        wanted, following = _wanted(places, query)
+        return Response(
+            {
+                "step": step,
+                "fps": f"{rate.numerator}/{rate.denominator}",
+                "total": len(places),
+                "first": places.frames[0] if len(places) else None,
+                "last": places.frames[-1] if len(places) else None,
+                "valid_until": flipbook.valid_until(now),
+                "frames": [vars(f) for f in flipbook.pictures(job, step, wanted, role=role, now=now)] if step else [],
+                "next": following,
+            }
+        )
+
+
+def _wanted(places: flipbook.Places, query: dict[str, str]) -> tuple[list[tuple[int, int]], int | None]:
+    """Give the frames asked for, and the one that comes after them."""
+    most = flipbook.MOST_FRAMES
+    if "frames" in query:
+        if query.keys() & {"from", "limit"}:
+            raise Invalid("frames", "it is given beside from or limit; give one of them")
+        return places.of(numbers_of(query["frames"], most=most, field="frames")), None
+    limit = parse_number(query.get("limit", str(most)), "limit", least=1, most=most)
+    first = parse_number(query["from"], "from") if "from" in query else -MAX_INTEGER
+    found = places.from_frame(first, limit + 1)
+    return found[:limit], found[limit][0] if len(found) > limit else None
+
+
+class ArchiveWishSerializer(serializers.Serializer[Any]):
+    """Which files to take away together."""
+
+    role = serializers.ChoiceField(choices=[str(r) for r in archives.ROLES], default=str(OutputRole.RENDER))
+    frames = serializers.CharField(
+        required=False,
+        default="",
+        allow_blank=True,
+        max_length=10_000,
+        help_text="A range such as 1-10,15; empty: all.",
+    )
+
+
+class ArchiveSerializer(serializers.Serializer[Any]):
+    """Where to fetch them as one zip. It is made while it is fetched; what is verified meanwhile is in it."""
+
+    url = serializers.CharField(help_text="Valid for an hour; needs no token. Below the farm's own address.")
+    name = serializers.CharField()
+    files = serializers.IntegerField()
+    bytes = serializers.IntegerField(help_text="Of the files; the zip is a little longer.")
+    valid_until = serializers.DateTimeField()
+
+
+class ArchiveView(ApiView):
+    """Many files at once."""
+
+    scopes = {"POST": Scope.JOBS_READ}
+
+    @extend_schema(request=ArchiveWishSerializer, responses=ArchiveSerializer, operation_id="jobs_archive")
+    def post(self, request: Request, job_id: UUID) -> Response:
+        """Sign an address at which a job's files, or those of some frames, can be fetched as one zip."""
+        wish = self.parse(request, ArchiveWishSerializer)
+        job, now = jobs.job(job_id), timezone.now()
+        files = archives.files_of(job.id, **wish)
+        until = now + archives.VALID
+        expires = int(until.timestamp())
+        signed = archives.Wish(studio=str(job.studio_id), job=str(job.id), expires=expires, **wish).sign()
+        return Response(
+            {
+                "url": f"/archives/{signed}",
+                "name": archives.file_name(job),
+                "files": len(files),
+                "bytes": sum(file.size for file in files),
+                "valid_until": until,
+            }
+        )
+
+
+@transaction.non_atomic_requests
+@require_GET
+def serve_archive(request: HttpRequest, signed: str) -> HttpResponseBase:
+    """
+    Send the zip that a signed address stands for. What is in it is looked up first; no transaction is held meanwhile.
+
+    :raises AddressNotSigned: the farm signed no such address
+    :raises AddressExpired: it did, longer than an hour ago
+    :raises TooManyArchives: the process makes as many as it can
+    :raises Refusal: as `archives.files_of`
+    """
+    wish = archives.wish_of(signed, now=timezone.now())
+    with transaction.atomic():
+        become_tenant(wish.studio)
+        job = jobs.job(UUID(wish.job))
+        files = archives.files_of(job.id, role=wish.role, frames=wish.frames)
+    archive = archives.Archive(files)
+    headers = {
+        "Content-Length": str(len(archive)),
+        "Content-Disposition": content_disposition_header(True, archives.file_name(job)) or "attachment",
+        "Cache-Control": "no-store",
+        "X-Content-Type-Options": "nosniff",
+    }
+    return StreamingHttpResponse(archive, content_type="application/zip", headers=headers)
+
+
+archive_urls = [path("archives/<str:signed>", serve_archive)]
+
 urls = [
+    path("jobs/<uuid:job_id>/frames", gzip_page(FramesView.as_view())),
+    path("jobs/<uuid:job_id>/archive", ArchiveView.as_view()),
     path("jobs/<uuid:job_id>/movie", MovieView.as_view()),
     path("jobs/<uuid:job_id>/quality", QualityView.as_view()),
 ]

@@ -41,6 +41,7 @@ OTHER_DOORS = {
     "worker/v1/grants",
     "worker/v1/steps/<uuid:step_id>",
     "files/<path:key>",
+    "archives/<str:signed>",
     "events",
     "api/openapi.json",
     "api/docs",
@@ -178,6 +179,8 @@ MATRIX: dict[tuple[str, str], Entry] = {
     ("GET", "jobs/<uuid:job_id>/attempts"): Entry(),
     ("GET", "jobs/<uuid:job_id>/outputs"): Entry(),
     ("GET", "attempts/<uuid:attempt_id>/log"): Entry(),
+    ("GET", "jobs/<uuid:job_id>/frames"): Entry(),
+    ("POST", "jobs/<uuid:job_id>/archive"): Entry(),
     ("GET", "jobs/<uuid:job_id>/movie"): Entry(),
     ("GET", "jobs/<uuid:job_id>/quality"): Entry(),
 }
@@ -293,7 +296,11 @@ def shown(house: House) -> dict[str, Any]:
 def _lasting(body: Any) -> Any:
     """Without what is made anew each time: signed addresses, moments, and how far the transactions have come."""
     if isinstance(body, dict):
-        return {name: _lasting(value) for name, value in body.items() if name not in {"url", "at", "revision"}}
+        return {
+            name: _lasting(value)
+            for name, value in body.items()
+            if name not in {"url", "at", "revision", "valid_until"}
+        }
     return [_lasting(item) for item in body] if isinstance(body, list) else body
 
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from django.db import connection
 from django.test import Client
+from django.urls import resolve
 
 from farm.core.permits import permit_of
 from farm.dispatch.models import Output
 from farm.jobs.models import Job
 from farm.studios.services import issue_token
-from tests.farm import open_customer
+from tests.api import Api
+from tests.farm import TWO_STEPS, open_customer
 from tests.results.film import Film, jpeg, picture
 
 pytestmark = pytest.mark.django_db
@@ -171,3 +175,86 @@ steps:
         _, told = ask(Film("1", now=now, slots=1), "quality")
 
         assert told == {"checked": 0, "counts": {}, "findings": []}
+
+
+class TestFrames:
+    def test_pages_go_on_from_frame_to_frame(self, now: datetime) -> None:
+        film = Film("1-7", now=now)
+        film.render(2)
+        api = Api(film.customer)
+
+        first = api.get(f"jobs/{film.job.id}/frames?limit=4").body
+        second = api.get(f"jobs/{film.job.id}/frames?limit=4&from={first['next']}").body
+
+        assert (first["total"], first["first"], first["last"], first["fps"]) == (7, 1, 7, "24/1")
+        assert [f["frame"] for f in first["frames"] + second["frames"]] == [1, 2, 3, 4, 5, 6, 7]
+        assert [f["frame"] for f in first["frames"] if f["url"]] == [2]
+        assert (first["next"], second["next"]) == (5, None)
+
+    def test_chosen_frames_come_alone(self, now: datetime) -> None:
+        film = Film("1-7", now=now)
+
+        answer = Api(film.customer).get(f"jobs/{film.job.id}/frames?frames=6-9,2&role=thumbnail").body
+
+        assert [f["frame"] for f in answer["frames"]] == [2, 6, 7]
+
+    def test_a_job_without_frames_has_none(self, now: datetime) -> None:
+        film = Film("1", now=now, template=TWO_STEPS.replace("Frame, type: INT", "Part, type: INT"))
+
+        answer = Api(film.customer).get(f"jobs/{film.job.id}/frames").body
+
+        assert (answer["step"], answer["total"], answer["frames"], answer["first"]) == (None, 0, [], None)
+
+    @pytest.mark.parametrize(
+        ("query", "field"),
+        [
+            ("role=report", "role"),
+            ("limit=501", "limit"),
+            ("from=x", "from"),
+            ("frames=x", "frames"),
+            ("frames=1-501", "frames"),
+            ("frames=1&from=1", "frames"),
+        ],
+    )
+    def test_a_question_that_is_none_is_refused(self, now: datetime, query: str, field: str) -> None:
+        film = Film("1", now=now)
+
+        assert [name for name, _ in Api(film.customer).get(f"jobs/{film.job.id}/frames?{query}").fields] == [field]
+
+    def test_a_picture_is_fetched_without_a_token(self, now: datetime) -> None:
+        film = Film("1", now=now)
+        film.render(1)
+        (frame,) = Api(film.customer).get(f"jobs/{film.job.id}/frames").body["frames"]
+
+        answer = Client().get(frame["url"], headers={"Range": "bytes=0-1"})
+
+        assert (answer.status_code, answer.headers["Content-Type"]) == (206, "image/jpeg")
+        assert b"".join(cast(Any, answer).streaming_content) == b"\xff\xd8"
+
+
+class TestArchive:
+    def test_it_is_signed_then_fetched_without_a_token(self, now: datetime) -> None:
+        film = Film("1-3", now=now)
+        film.render(1, 2, 3)
+        Job.objects.filter(pk=film.job.pk).update(name="Beach/night")
+        told = Api(film.customer).post(f"jobs/{film.job.id}/archive", {"frames": "2-3"}).body
+
+        answer = Client().get(told["url"])
+
+        content = b"".join(cast(Any, answer).streaming_content)
+        answer.close()
+        assert (told["files"], told["bytes"], told["name"]) == (2, len(b"render 2") * 2, "Beach_night.zip")
+        assert answer.headers["Content-Disposition"] == 'attachment; filename="Beach_night.zip"'
+        assert int(answer.headers["Content-Length"]) == len(content)
+        assert zipfile.ZipFile(io.BytesIO(content)).namelist() == ["2.png", "3.png"]
+
+    def test_what_is_not_there_is_refused(self, now: datetime) -> None:
+        film = Film("1-3", now=now)
+        api = Api(film.customer)
+
+        assert api.post(f"jobs/{film.job.id}/archive").code == "nothing-to-download"
+        assert api.post(f"jobs/{film.job.id}/archive", {"role": "report"}).fields == [("role", "invalid-choice")]
+        assert Client().get("/archives/x").json()["code"] == "address-not-signed"
+
+    def test_it_holds_no_transaction(self, now: datetime) -> None:
+        assert resolve("/archives/x").func._non_atomic_requests == {"default"}  # type: ignore[attr-defined]
