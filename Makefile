@@ -9,7 +9,7 @@ python := $$(sh infra/house/python.sh)
 farm   := .venvs/farm/bin/python
 dev    := .venvs/dev/bin
 
-.PHONY: help check-system envs env-% lock portal up down status env demo check format test bench faults clean
+.PHONY: help check-system envs env-% lock portal browser up down status env demo check format test bench faults clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,7 +49,10 @@ check: env-dev env-node ## Lint, types, import directions, locks, tracked files
 format: env-dev ## Lay the code out as `make check` wants it
 	@$(dev)/ruff check --quiet --fix . ; $(dev)/ruff format .
 
-test: env-dev env-agent env-renderer portal ## Run the tests against a database and a broker of their own (PYTEST_ARGS=...)
+browser:
+	@BROWSER=1 sh infra/house/check-system.sh
+
+test: env-dev env-agent env-renderer portal browser ## Run the tests against a database and a broker of their own (PYTEST_ARGS=...)
 	@$(dev)/python -m infra.local with-services -- $(dev)/pytest --ignore=tests/faults --ignore=tests/benchmarks $(PYTEST_ARGS)
 
 bench: env-dev env-agent env-renderer ## Measure (ONLY=name: tests/benchmarks/bench_name.py)

@@ -60,6 +60,11 @@ check_sandbox() {
     fi
 }
 
+check_browser() { # only for the portal's stories: BROWSER=1
+    [ "${BROWSER:-}" = 1 ] && [ -z "$(command -v chromium)" ] && lacks "Chromium, for the portal's stories" "chromium"
+    return 0
+}
+
 ask() { # whether to install now
     [ "$(id -u)" = 0 ] && [ -n "$(command -v apt-get)" ] || return 1
     [ "${YES:-}" = 1 ] && return 0
@@ -78,6 +83,7 @@ find_python
 check_python
 check_libraries
 check_sandbox
+check_browser
 [ -z "$packages" ] && exit 0
 
 sudo=$([ "$(id -u)" = 0 ] || echo "sudo ")

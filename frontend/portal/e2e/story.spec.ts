@@ -48,7 +48,7 @@ test("a folder is sent, looked into, ordered, approved, watched and paid", async
   await expect(page.locator(".mantine-InputWrapper-error").first()).toBeVisible();
   await page.getByRole("textbox", { name: "Frames" }).fill("1-5");
   await expect(page.getByText("5 tasks")).toBeVisible();
-  await page.getByRole("spinbutton", { name: "Resolution %" }).fill("10");
+  await page.getByLabel("Resolution %").fill("10");
   await page.getByRole("button", { name: "Submit" }).click();
 
   await expect(page.getByText("the rest waits for your word")).toBeVisible({ timeout: 120_000 });

@@ -1,5 +1,5 @@
 /** Colours and letters. Greys are neutral, because people judge pictures beside them. */
-import { createTheme, type MantineColorsTuple } from "@mantine/core";
+import { Anchor, createTheme, type MantineColorsTuple } from "@mantine/core";
 
 const dark: MantineColorsTuple = [
   "#e6e6e6",
@@ -33,4 +33,6 @@ export const theme = createTheme({
   fontFamilyMonospace: "ui-monospace, 'SF Mono', 'Cascadia Mono', Menlo, monospace",
   defaultRadius: "sm",
   cursorType: "pointer",
+  // A link among words is told by more than its colour.
+  components: { Anchor: Anchor.extend({ defaultProps: { underline: "always" } }) },
 });

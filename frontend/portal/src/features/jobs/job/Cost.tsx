@@ -11,7 +11,7 @@ export function Cost({ job }: { job: Schema["Job"] }) {
     "get",
     "/api/v1/statement",
     { params: { query: { cost_object: job.cost_object, limit: 200 } } },
-    { refetchInterval: job.status === "active" ? 5_000 : false },
+    { refetchInterval: job.status === "active" ? 5_000 : 15_000 },
   );
   if (statement.error) return <Failure error={statement.error} again={() => void statement.refetch()} />;
   if (!statement.data) return <Waiting />;
