@@ -21,6 +21,7 @@ function compressed(): Plugin {
   };
 }
 
+const FARMS = ["/api", "/_allauth", "/files", "/archives", "/static", "/events"];
 const farm = process.env.FARM_URL ?? "http://127.0.0.1:8780";
 
 export default defineConfig(({ command }) => ({
@@ -30,7 +31,8 @@ export default defineConfig(({ command }) => ({
   build: { target: "es2023", sourcemap: false, assetsInlineLimit: 0 },
   worker: { format: "es" },
   server: {
-    proxy: Object.fromEntries(["/api", "/_allauth", "/files", "/static", "/events"].map((path) => [path, farm])),
+    // The farm must see the host that the browser sees, or it takes a form for forged.
+    proxy: Object.fromEntries(FARMS.map((path) => [path, { target: farm, changeOrigin: false }])),
   },
   test: { environment: "jsdom", include: ["src/**/*.test.{ts,tsx}"], setupFiles: ["src/app/testing.ts"] },
 }));

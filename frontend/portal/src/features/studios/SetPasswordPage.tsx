@@ -27,7 +27,7 @@ export function SetPasswordPage() {
       const asked = ((await response.json().catch(() => ({}))) as { data?: Asked }).data;
       await account("POST", "auth/password/reset", { key, password });
       const email = asked?.user?.email;
-      if (email) await account("POST", "auth/login", { email, password }, [401, 409]);
+      if (email) await account("POST", "auth/login", { email, password }, { alsoFine: [401, 409] });
       return email;
     },
     onSuccess: (email) => {
