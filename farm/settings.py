@@ -15,9 +15,11 @@ from farm.billing.pricing import BudgetScope
 from farm.dispatch.moves import AttemptStatus
 from farm.fleet.moves import WorkerStatus
 from farm.fleet.pools import FleetMarket, Market
-from farm.jobs.moves import JobStatus, Purpose, StepStatus, TaskStatus
+from farm.jobs.moves import JobState, JobStatus, Purpose, StepStatus, TaskStatus
+from farm.results.moves import ArchiveRole
 from farm.scenes.moves import VersionStatus
-from farm.studios.roles import Scope
+from farm.scenes.reports import DependencyState
+from farm.studios.roles import Role, Scope
 
 env = environ.Env()
 
@@ -191,17 +193,21 @@ SPECTACULAR_SETTINGS = {
     "ENUM_NAME_OVERRIDES": {
         f"{kind.__name__}Enum": [str(member) for member in kind]
         for kind in (
+            JobState,
             JobStatus,
             StepStatus,
             TaskStatus,
             AttemptStatus,
             VersionStatus,
+            DependencyState,
             BudgetScope,
             Scope,
             WorkerStatus,
             Market,
             FleetMarket,
             Purpose,
+            ArchiveRole,
+            Role,
         )
     },
     "ENUM_GENERATE_CHOICE_DESCRIPTION": False,

@@ -22,7 +22,7 @@ from farm.billing.models import Budget, CostObject, Rate, UsageFact
 from farm.billing.pricing import BudgetScope, Reason, WhenRefused
 from farm.core.errors import Invalid, NotFound
 from farm.core.moves import choices
-from farm.core.pages import Filter, by_choice, by_id, page, page_schema, parse_id
+from farm.core.pages import MAX_LIMIT, Filter, by_choice, by_id, ids_of, page, page_schema, parse_id, query_of
 from farm.core.views import ApiView, once
 from farm.studios.authentication import Caller
 from farm.studios.models import Project, Studio
@@ -218,6 +218,49 @@ class CostObjectSerializer(serializers.ModelSerializer[CostObject]):
     def get_rates(self, cost_object: CostObject) -> dict[str, Any]:
         quoted = cost_object.quoted_rates.order_by("worker_class")
         return {q.worker_class: money(q.micro_per_gpu_hour, cost_object.currency) for q in quoted}
+
+
+class CostSerializer(serializers.Serializer[Any]):
+    """What a job has cost so far."""
+
+    cost_object = serializers.UUIDField()
+    charged = MoneySerializer(help_text="What was given back is left out.")
+    held = MoneySerializer(help_text="Set aside for what runs now.")
+    cap = MoneySerializer(allow_null=True, help_text="The job's own budget; null: no limit.")
+
+
+class CostListSerializer(serializers.Serializer[Any]):
+    """The costs asked for, as far as they are there, in that order."""
+
+    results = CostSerializer(many=True)
+
+
+class CostsView(ApiView):
+    """What several jobs cost."""
+
+    scopes = {"GET": Scope.BILLING_READ}
+
+    @extend_schema(
+        responses=CostListSerializer,
+        operation_id="costs",
+        parameters=[
+            OpenApiParameter("cost_objects", str, required=True, description=f"Ids by commas, at most {MAX_LIMIT}.")
+        ],
+    )
+    def get(self, request: Request) -> Response:
+        """What jobs have cost so far, for a list of them."""
+        wanted = ids_of(query_of(request.query_params, {"cost_objects"}).get("cost_objects", ""), "cost_objects")
+        found, currency = selectors.job_budgets(wanted), _caller(request).studio.currency
+        return Response({"results": [_cost(found[key], currency) for key in dict.fromkeys(wanted) if key in found]})
+
+
+def _cost(budget: Budget, currency: str) -> dict[str, Any]:
+    return {
+        "cost_object": budget.subject,
+        "charged": money(budget.spent_micro, currency),
+        "held": money(budget.held_micro, currency),
+        "cap": None if budget.cap_micro is None else money(budget.cap_micro, currency),
+    }
 
 
 class TagsSerializer(serializers.Serializer[Any]):
@@ -428,5 +471,6 @@ urls = [
     path("rates", RatesView.as_view()),
     path("policy", PolicyView.as_view()),
     path("statement", StatementView.as_view()),
+    path("costs", CostsView.as_view()),
     path("cost-objects/<uuid:cost_object_id>", CostObjectView.as_view()),
 ]

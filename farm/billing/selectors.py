@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -11,8 +12,8 @@ from django.contrib.postgres.fields import DateTimeRangeField
 from django.db.models import BigIntegerField, Count, F, Func, OuterRef, Q, QuerySet, Subquery, Sum, Value
 from django.db.models.functions import Coalesce, Lower
 
-from farm.billing.models import Credit, PolicyRow, Rate, UsageFact
-from farm.billing.pricing import Policy, WhenRefused
+from farm.billing.models import Budget, Credit, PolicyRow, Rate, UsageFact
+from farm.billing.pricing import BudgetScope, Policy, WhenRefused
 
 
 def policy_of(studio: UUID, *, now: datetime) -> Policy:
@@ -49,6 +50,12 @@ def forgiven_gpu_ms(studio: UUID, *, reason: str, begin: datetime, end: datetime
     """Give the GPU-milliseconds that were credited for a reason, of facts that ended in a period."""
     given = Credit.objects.filter(studio=studio, reason=reason, fact__ended_at__gte=begin, fact__ended_at__lt=end)
     return int(given.aggregate(total=Coalesce(Sum("gpu_ms"), 0))["total"])
+
+
+def job_budgets(cost_objects: Sequence[UUID]) -> dict[UUID, Budget]:
+    """Give the budgets of jobs by their cost objects: each has one, which knows what was held and spent, cap or not."""
+    rows = Budget.objects.filter(scope=BudgetScope.JOB, subject__in=cost_objects, month=None)
+    return {row.subject: row for row in rows}
 
 
 def statement(studio: UUID) -> QuerySet[UsageFact]:

@@ -197,6 +197,18 @@ def parse_id(text: str, field: str) -> UUID:
         raise Invalid(field, f"{text[:80]!r} is not an id") from None
 
 
+def ids_of(text: str, field: str) -> list[UUID]:
+    """
+    Parse ids of a query, separated by commas.
+
+    :raises Invalid: there is none, one is none, or there are more than fit an answer
+    """
+    ids = [parse_id(part, field) for part in text.split(",")]
+    if len(ids) > MAX_LIMIT:
+        raise Invalid(field, f"{len(ids)} are more than {MAX_LIMIT}")
+    return ids
+
+
 def by_id(column: str, field: str) -> Filter:
     """Make a filter that compares a column with an id."""
     return lambda rows, value: rows.filter(**{column: parse_id(value, field)})

@@ -5,29 +5,34 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from django.http import HttpResponse
+from django.http import HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.urls import path
 from django.utils import timezone
+from django.utils.http import content_disposition_header
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from farm.core import keys
-from farm.core.errors import NotFound
-from farm.core.pages import by_choice, by_id, by_number, page, page_schema, parse_number, query_of
-from farm.core.storage import store
+from farm.core.errors import Invalid, NotFound
+from farm.core.pages import MAX_LIMIT, by_choice, by_id, by_number, ids_of, page, page_schema, parse_number, query_of
 from farm.core.views import ApiView
-from farm.dispatch import quotes, selectors
+from farm.dispatch import logs, quotes, selectors
+from farm.dispatch.ends import label_of
 from farm.dispatch.files import address
+from farm.dispatch.forecasts import forecasts
 from farm.dispatch.models import Attempt, Output, Quote
 from farm.dispatch.moves import AttemptStatus
+from farm.fleet.models import Worker
 from farm.jobs import selectors as jobs
 from farm.studios.roles import Scope
 from workers.protocol import OutputRole
 
 MAX_CHUNKS = 200  # of a log, in one answer
+MAX_TAIL = 1_000_000
+MOST_SLOTS = 10_000
+LOG_TYPE = "text/plain; charset=utf-8"
 
 
 class WhySerializer(serializers.Serializer[Any]):
@@ -65,14 +70,18 @@ class AttemptSerializer(serializers.ModelSerializer[Attempt]):
     """One try of a task on one worker."""
 
     frame = serializers.IntegerField(source="task.frame", read_only=True, allow_null=True)
+    worker_name = serializers.CharField(read_only=True, help_text="Its fleet's, and the end of its id.")
 
     class Meta:
         model = Attempt
         fields = [
             "id",
+            "step",
             "task",
             "frame",
             "worker",
+            "worker_name",
+            "slot",
             "worker_class",
             "generation",
             "status",
@@ -132,21 +141,79 @@ class WhyView(ApiView):
         return Response({"code": found.code, "params": found.params, "sentence": found.sentence})
 
 
+class NewQuoteSerializer(serializers.Serializer[Any]):
+    """What a quote is for."""
+
+    slots = serializers.IntegerField(
+        min_value=1, max_value=MOST_SLOTS, required=False, default=1, help_text="How many at once the time is for."
+    )
+
+
 class QuotesView(ApiView):
     """What a job will cost."""
 
-    scopes = {"GET": Scope.JOBS_READ}
+    scopes = {"GET": Scope.JOBS_READ, "POST": Scope.JOBS_WRITE}
 
     @extend_schema(
         responses=QuoteSerializer(many=True),
         operation_id="jobs_quotes",
-        parameters=[OpenApiParameter("slots", int, description="How many slots at once the time is for (default 1).")],
+        parameters=[
+            OpenApiParameter("slots", int, description="A quote for so many slots at once, as it would be now.")
+        ],
     )
     def get(self, request: Request, job_id: UUID) -> Response:
-        """Quote what remains of a job from the frames it has rendered: one range for each class of worker that did."""
+        """
+        What was quoted last, one range for each class of worker; before that, or for a number of slots, what would be.
+
+        Nothing is kept of it: a quote that is to be compared with what came out is asked for by POST.
+        """
         query = query_of(request.query_params, {"slots"})
-        slots = parse_number(query.get("slots", "1"), "slots", least=1, most=10_000)
-        return Response(QuoteSerializer(quotes.quote(jobs.job(job_id), slots=slots), many=True).data)
+        job, now = jobs.job(job_id), timezone.now()
+        if "slots" in query:
+            slots = parse_number(query["slots"], "slots", least=1, most=MOST_SLOTS)
+            found = quotes.draft(job, slots=slots, now=now)
+        else:
+            found = quotes.latest_quotes(job.id) or quotes.draft(job, now=now)
+        return Response(QuoteSerializer(found, many=True).data)
+
+    @extend_schema(request=NewQuoteSerializer, responses=QuoteSerializer(many=True), operation_id="jobs_quote")
+    def post(self, request: Request, job_id: UUID) -> Response:
+        """Quote what remains of a job from the frames it has rendered, and keep it."""
+        wish = self.parse(request, NewQuoteSerializer)
+        return Response(QuoteSerializer(quotes.quote(jobs.job(job_id), **wish), many=True).data)
+
+
+class ForecastSerializer(serializers.Serializer[Any]):
+    """How far a job is, and what it will cost."""
+
+    job = serializers.UUIDField()
+    slots = serializers.IntegerField(help_text="At work for it now.")
+    eta_s = serializers.IntegerField(allow_null=True, help_text="Seconds left at that; null: nothing to tell it from.")
+    quotes = QuoteSerializer(many=True)
+
+
+class ForecastListSerializer(serializers.Serializer[Any]):
+    """The forecasts of the jobs asked for, as far as they are there, in that order."""
+
+    results = ForecastSerializer(many=True)
+
+
+class ForecastsView(ApiView):
+    """How far several jobs are."""
+
+    scopes = {"GET": Scope.JOBS_READ}
+
+    @extend_schema(
+        responses=ForecastListSerializer,
+        operation_id="forecasts",
+        parameters=[
+            OpenApiParameter("jobs", str, required=True, description=f"Ids separated by commas, at most {MAX_LIMIT}.")
+        ],
+    )
+    def get(self, request: Request) -> Response:
+        """Slots at work, seconds left and the latest quotes of jobs, for a list of them."""
+        wanted = ids_of(query_of(request.query_params, {"jobs"}).get("jobs", ""), "jobs")
+        return Response({"results": ForecastSerializer(forecasts(wanted), many=True).data})
 
 
 class AttemptsView(ApiView):
@@ -166,7 +233,15 @@ class AttemptsView(ApiView):
         """Newest first."""
         filters = {"task": by_id("task", "task"), "status": by_choice("status", "status", list(AttemptStatus))}
         rows = Attempt.objects.filter(job=jobs.job(job_id)).select_related("task")
-        return page(request, rows, AttemptSerializer, filters=filters)
+        return page(request, rows, AttemptSerializer, filters=filters, dress=name_workers)
+
+
+def name_workers(attempts: list[Attempt]) -> None:
+    """Note on each of these attempts what its worker is called."""
+    rows = Worker.objects.filter(pk__in={a.worker_id for a in attempts}).values_list("pk", "fleet__name")
+    names = {worker: f"{fleet} {worker.hex[-4:]}" for worker, fleet in rows}
+    for attempt in attempts:
+        attempt.worker_name = names[attempt.worker_id]  # type: ignore[attr-defined]
 
 
 class OutputsView(ApiView):
@@ -202,24 +277,50 @@ class LogView(ApiView):
     @extend_schema(
         responses={(200, "text/plain"): OpenApiTypes.STR},
         operation_id="attempts_log",
-        parameters=[OpenApiParameter("since", int, description="First chunk to give (default 0).")],
+        parameters=[
+            OpenApiParameter("since", int, description="First chunk to give (default 0)."),
+            OpenApiParameter("tail", int, description=f"About so many bytes of the end, at most {MAX_TAIL:,}."),
+            OpenApiParameter("download", bool, description="true: all of it, as a file."),
+        ],
     )
-    def get(self, request: Request, attempt_id: UUID) -> HttpResponse:
+    def get(self, request: Request, attempt_id: UUID) -> HttpResponseBase:
         """The log as text, from chunk `since` on; the header `Farm-Log-Next` names the chunk to ask for next."""
-        attempt = Attempt.objects.filter(pk=attempt_id).first()
+        attempt = Attempt.objects.select_related("task", "job").defer("job__template").filter(pk=attempt_id).first()
         if attempt is None:
             raise NotFound(what="attempt", id=attempt_id)
-        query = query_of(request.query_params, {"since"})
+        query = query_of(request.query_params, {"since", "tail", "download"})
+        if len(query) > 1:
+            raise Invalid(sorted(query)[1], "give one of since, tail and download")
+        if query.get("download", "false") not in {"true", "false"}:
+            raise Invalid("download", "it is true or false")
+        if query.get("download") == "true":
+            return _as_file(attempt)
+        if "tail" in query:
+            size = parse_number(query["tail"], "tail", least=1, most=MAX_TAIL)
+            return _as_text(logs.tail(attempt, size), following=attempt.log_chunks)
         first = parse_number(query.get("since", "0"), "since", least=0)
         last = min(attempt.log_chunks, first + MAX_CHUNKS)
-        pieces = [store().read(keys.log_key(attempt.studio_id, attempt.id, n)) for n in range(first, last)]
-        response = HttpResponse(b"".join(pieces), content_type="text/plain; charset=utf-8")
-        response.headers["Farm-Log-Next"] = str(max(first, last))
-        response.headers["X-Content-Type-Options"] = "nosniff"
-        return response
+        return _as_text(b"".join(logs.chunks(attempt, first, last)), following=max(first, last))
+
+
+def _as_text(text: bytes, *, following: int) -> HttpResponse:
+    response = HttpResponse(text, content_type=LOG_TYPE)
+    response.headers["Farm-Log-Next"] = str(following)
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    return response
+
+
+def _as_file(attempt: Attempt) -> StreamingHttpResponse:
+    name = f"{attempt.job.name} {label_of(attempt.task)} attempt {attempt.generation}.log"
+    headers = {
+        "Content-Disposition": content_disposition_header(True, name.replace("/", "-")) or "attachment",
+        "X-Content-Type-Options": "nosniff",
+    }
+    return StreamingHttpResponse(logs.chunks(attempt, 0, attempt.log_chunks), content_type=LOG_TYPE, headers=headers)
 
 
 urls = [
+    path("forecasts", ForecastsView.as_view()),
     path("jobs/<uuid:job_id>/why", WhyView.as_view()),
     path("jobs/<uuid:job_id>/quotes", QuotesView.as_view()),
     path("jobs/<uuid:job_id>/attempts", AttemptsView.as_view()),

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID
+
+from django.utils import timezone
 
 from farm.billing.models import QuotedRate
 from farm.billing.pricing import amount
@@ -54,6 +57,11 @@ def rates_of_job(job: Job) -> dict[str, int]:
 
 def quote(job: Job, *, slots: int = 1) -> list[Quote]:
     """Make and keep a quote for what remains of a job, one for each class of worker that has rendered frames of it."""
+    return Quote.objects.bulk_create(draft(job, slots=slots, now=timezone.now()))
+
+
+def draft(job: Job, *, slots: int = 1, now: datetime) -> list[Quote]:
+    """Make a quote as `quote` does, and keep nothing of it."""
     rates = rates_of_job(job)
     left = {s.id: s.pending + s.ready + s.leased for s in Step.objects.filter(job=job)}
     rows = []
@@ -62,11 +70,11 @@ def quote(job: Job, *, slots: int = 1) -> list[Quote]:
         if prediction is None or pace.worker_class not in rates or not left[pace.step_id]:
             continue
         found = estimate(prediction, tasks=left[pace.step_id], slots=slots, rate=rates[pace.worker_class])
-        rows.append(_row(job, pace.worker_class, left[pace.step_id], slots, found))
-    return Quote.objects.bulk_create(rows)
+        rows.append(_row(job, pace.worker_class, left[pace.step_id], slots, found, now))
+    return rows
 
 
-def _row(job: Job, worker_class: str, tasks: int, slots: int, found: Range) -> Quote:
+def _row(job: Job, worker_class: str, tasks: int, slots: int, found: Range, now: datetime) -> Quote:
     basis = "scouts" if job.approval in {Approval.SCOUTING, Approval.WAITING} else "frames"
     return Quote(
         studio_id=job.studio_id,
@@ -75,6 +83,7 @@ def _row(job: Job, worker_class: str, tasks: int, slots: int, found: Range) -> Q
         basis=basis,
         tasks=tasks,
         slots=slots,
+        at=now,
         **vars(found),
     )
 

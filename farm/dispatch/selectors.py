@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 from django.db.models import Sum
 
 from farm.billing.models import Budget
 from farm.billing.pricing import hold_amount
 from farm.dispatch.explaining import Explanation, Situation, explain
+from farm.dispatch.forecasts import eta_s
 from farm.dispatch.models import Attempt, Pace
 from farm.dispatch.predicting import predict
 from farm.dispatch.quotes import rates_of_job
@@ -63,13 +62,9 @@ def _situation(job: Job) -> Situation:
 
 def _eta_s(steps: list[Step], slots: int) -> int | None:
     """Predict the seconds left at the present number of slots; None while nothing was learnt."""
-    if not slots:
-        return None
     left = {s.id: s.pending + s.ready + s.leased for s in steps}
-    paces = {p.step_id: found.p50 for p in Pace.objects.filter(step__in=list(left)) if (found := predict(p.recent_ms))}
-    if any(count and step not in paces for step, count in left.items()):
-        return None
-    return math.ceil(sum(count * paces.get(step, 0) for step, count in left.items()) / 1000 / slots)
+    rows = Pace.objects.filter(step__in=list(left)).order_by("pk")
+    return eta_s(left, {p.step_id: found.p50 for p in rows if (found := predict(p.recent_ms))}, slots=slots)
 
 
 def _paused(job: Job, fleets: list[Fleet]) -> str:

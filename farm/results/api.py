@@ -20,6 +20,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from farm.core.errors import Invalid
+from farm.core.moves import choices
 from farm.core.pages import MAX_INTEGER, parse_number, query_of
 from farm.core.storage import store
 from farm.core.views import ApiView
@@ -27,6 +28,7 @@ from farm.jobs import selectors as jobs
 from farm.jobs.ranges import numbers_of
 from farm.results import archives, flipbook, selectors
 from farm.results.models import Movie
+from farm.results.moves import ArchiveRole
 from farm.results.quality import Kind
 from farm.results.timeline import padded
 from farm.studios.roles import Scope
@@ -239,7 +241,7 @@ def _wanted(places: flipbook.Places, query: dict[str, str]) -> tuple[list[tuple[
 class ArchiveWishSerializer(serializers.Serializer[Any]):
     """Which files to take away together."""
 
-    role = serializers.ChoiceField(choices=[str(r) for r in archives.ROLES], default=str(OutputRole.RENDER))
+    role = serializers.ChoiceField(choices=choices(ArchiveRole), default=str(ArchiveRole.RENDER))
     frames = serializers.CharField(
         required=False,
         default="",

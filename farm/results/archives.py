@@ -18,7 +18,6 @@ from farm.core.storage import store
 from farm.dispatch.models import Output
 from farm.jobs.models import Job
 from farm.jobs.ranges import numbers_of
-from workers.protocol import OutputRole
 
 VALID = timedelta(hours=1)  # to begin; how long it then takes is the line's affair
 MOST_FILES = 10_000
@@ -159,6 +158,3 @@ def _safe_segment(text: str) -> str:
     kept = "".join("_" if letter in '<>:"/\\|?*' or not letter.isprintable() else letter for letter in text)
     kept = kept[:MOST_NAME].strip(" .")
     return f"_{kept}" if _DEVICES.match(kept) else kept
-
-
-ROLES = (OutputRole.RENDER, OutputRole.PROXY)

@@ -18,3 +18,10 @@ MOVIE_MOVES: Moves[MovieStatus] = {
     MovieStatus.GROWING: {MovieStatus.COMPLETE},
     MovieStatus.COMPLETE: {MovieStatus.GROWING},  # frames are rendered again
 }
+
+
+class ArchiveRole(StrEnum):
+    """Which files of a job can be taken away together."""
+
+    RENDER = "render"
+    PROXY = "proxy"

@@ -346,3 +346,36 @@ class TestScopes:
 
         assert with_all_but_it == 403
         assert with_it in {200, 201, 404}
+
+
+class TestCosts:
+    def test_jobs_are_told_with_what_is_charged_held_and_allowed(self, shop: Shop, api: Api) -> None:
+        free, capped = shop.open(), shop.open(budget=1_000_000)
+        shop.render(capped)
+        shop.start(capped)
+
+        status, body = api("GET", f"costs?cost_objects={capped.id},{free.id},{capped.id}")
+
+        assert status == 200
+        first, second = body["results"]
+        assert first["cost_object"] == str(capped.id)
+        assert (first["charged"]["micro"], first["held"]["micro"], first["cap"]["micro"]) == (MINUTE, MINUTE, 1_000_000)
+        assert (second["charged"]["amount"], second["cap"]) == ("0.000000", None)
+
+    def test_what_was_given_back_is_left_out(self, shop: Shop, api: Api) -> None:
+        job = shop.open()
+        shop.render(job, scout=True)
+        forgive_scouts(job.id, now=NOW + HOUR)
+
+        _, body = api("GET", f"costs?cost_objects={job.id}")
+
+        assert body["results"][0]["charged"]["micro"] == 0
+
+    def test_another_studio_s_job_is_as_if_it_were_not_there(self, api: Api, foreign: Shop) -> None:
+        (theirs,) = CostObject.objects.filter(studio=foreign.studio).values_list("pk", flat=True)
+
+        assert api("GET", f"costs?cost_objects={theirs},{uuid4()}")[1] == {"results": []}
+
+    @pytest.mark.parametrize("query", ["", "?cost_objects=", "?cost_objects=x", "?jobs=x"])
+    def test_it_must_be_said_of_which(self, api: Api, query: str) -> None:
+        assert api("GET", f"costs{query}")[0] == 422

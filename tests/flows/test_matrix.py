@@ -113,6 +113,7 @@ MATRIX: dict[tuple[str, str], Entry] = {
     ("GET", "rates"): Entry(nothing=lambda body: not any(row["is_own"] for row in body["results"])),
     ("GET", "policy"): Entry(nothing=lambda body: "free_setup_seconds" in body),
     ("GET", "statement"): Entry(nothing=no_rows, foreign=("?cost_object={cost_object_id}", "?project={project_id}")),
+    ("GET", "costs"): Entry(query="?cost_objects={cost_object_id}", nothing=no_rows),
     ("GET", "cost-objects/<uuid:cost_object_id>"): Entry(),
     ("PATCH", "cost-objects/<uuid:cost_object_id>"): Entry(body={"shot": "s"}),
     # Fleets are the farm's: every studio sees them, with strangers' machines as "others"; operators change them.
@@ -175,7 +176,12 @@ MATRIX: dict[tuple[str, str], Entry] = {
     ("GET", "jobs/<uuid:job_id>/grid"): Entry(),
     ("GET", "jobs/<uuid:job_id>/changes"): Entry(query="?since=0"),
     ("GET", "jobs/<uuid:job_id>/why"): Entry(),
+    ("GET", "forecasts"): Entry(query="?jobs={job_id}", nothing=no_rows),
+    ("POST", "estimates"): Entry(
+        200, ORDER, foreign=(ORDER | {"scene_version": "{version_id}", "project": "{own_project_id}"},)
+    ),
     ("GET", "jobs/<uuid:job_id>/quotes"): Entry(),
+    ("POST", "jobs/<uuid:job_id>/quotes"): Entry(),
     ("GET", "jobs/<uuid:job_id>/attempts"): Entry(),
     ("GET", "jobs/<uuid:job_id>/outputs"): Entry(),
     ("GET", "attempts/<uuid:attempt_id>/log"): Entry(),

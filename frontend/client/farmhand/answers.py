@@ -223,9 +223,12 @@ class Attempt(TypedDict):
     """One try of a task on one worker."""
 
     id: str
+    step: str
     task: str
     frame: int | None
     worker: str
+    worker_name: str
+    slot: int
     worker_class: str
     generation: int
     status: str

@@ -280,9 +280,13 @@ class Farm:
     def why(self, job_id: str) -> Why:
         return cast(Why, self.connection.get(f"/jobs/{job_id}/why"))
 
-    def quotes(self, job_id: str, *, slots: int = 1) -> list[Quote]:
-        """Quote what remains of a job, from the frames it has rendered."""
-        return cast(list[Quote], self.connection.get(f"/jobs/{job_id}/quotes", slots=slots))
+    def quotes(self, job_id: str) -> list[Quote]:
+        """Give what was quoted last, one range for each class of worker."""
+        return cast(list[Quote], self.connection.get(f"/jobs/{job_id}/quotes"))
+
+    def quote(self, job_id: str, *, slots: int = 1) -> list[Quote]:
+        """Quote what remains of a job, from the frames it has rendered; the farm keeps the quote."""
+        return cast(list[Quote], self.connection.post(f"/jobs/{job_id}/quotes", {"slots": slots}))
 
     def tasks(self, job_id: str, **filters: Any) -> Iterator[Task]:
         """Give a job's tasks. Filters: status, step, frame."""

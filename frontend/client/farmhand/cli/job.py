@@ -227,7 +227,7 @@ def quote(
 ) -> None:
     """Say what the rest of a job will cost and how long it will take, from the frames it has rendered."""
     terminal = session.begin(as_json=as_json)
-    found = session.farm().quotes(session.job(job), slots=slots)
+    found = session.farm().quote(session.job(job), slots=slots)
     terminal.give(found)
     show_quotes(terminal, found)
 
