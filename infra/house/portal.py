@@ -1,4 +1,4 @@
-"""The browser portal: its packages from the lock, its build, its checks. `python -m infra.house.portal build|check|test`."""
+"""The browser portal: its packages from the lock, its build, its checks: `-m infra.house.portal build|check|test`."""
 
 import fcntl
 import hashlib

@@ -1,5 +1,5 @@
 /** Colours and letters. Greys are neutral, because people judge pictures beside them. */
-import { Anchor, createTheme, type MantineColorsTuple } from "@mantine/core";
+import { Anchor, CloseButton, createTheme, type MantineColorsTuple } from "@mantine/core";
 
 const dark: MantineColorsTuple = [
   "#e6e6e6",
@@ -34,5 +34,8 @@ export const theme = createTheme({
   defaultRadius: "sm",
   cursorType: "pointer",
   // A link among words is told by more than its colour.
-  components: { Anchor: Anchor.extend({ defaultProps: { underline: "always" } }) },
+  components: {
+    Anchor: Anchor.extend({ defaultProps: { underline: "always" } }),
+    CloseButton: CloseButton.extend({ defaultProps: { "aria-label": "Close · 关闭" } }),
+  },
 });
