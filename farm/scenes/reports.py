@@ -9,11 +9,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Any
 
 FORM = 1
 MAX_SENTENCE = 2000
 MAX_PROBLEMS = 50
+
+
+class DependencyState(StrEnum):
+    """Where a file is that the scene names."""
+
+    FOUND = "found"
+    MISSING = "missing"
+    OUTSIDE = "outside"  # its path leads out of the upload
+
 
 _OPTIONAL_TEXT = (str, type(None))
 _SCENE: dict[str, Any] = {
@@ -92,7 +102,7 @@ def summary_of(report: Mapping[str, Any]) -> dict[str, Any]:
 
 def is_lacking(dependency: Mapping[str, Any]) -> bool:
     """Say whether frames would look different because this file is not in the upload."""
-    return bool(dependency["needed"]) and dependency["state"] in {"missing", "outside"}
+    return bool(dependency["needed"]) and dependency["state"] in {DependencyState.MISSING, DependencyState.OUTSIDE}
 
 
 def _check_storable(report: Any) -> None:

@@ -20,7 +20,12 @@ interface Manner {
 }
 
 /** Ask; gives the answer's data. Refused: a Refusal whose fields are the form's. 401 with a next step counts as done. */
-export async function account<T = unknown>(method: string, path: string, body?: unknown, { alsoFine = [401], headers = {} }: Manner = {}): Promise<T> {
+export async function account<T = unknown>(
+  method: string,
+  path: string,
+  body?: unknown,
+  { alsoFine = [401], headers = {} }: Manner = {},
+): Promise<T> {
   // The sign against forgery comes with the farm's page, and with this where the page came from elsewhere or it is gone.
   if (method !== "GET" && !csrfToken()) await fetch(`${ADDRESS}config`, { credentials: "same-origin" });
   const response = await fetch(`${ADDRESS}${path}`, {
