@@ -20,7 +20,8 @@ from farm.core.problems import CONTENT_TYPE, problem
 from farm.core.wakeups import wake_dispatcher
 from farm.dispatch import conversation
 from farm.dispatch.claims import queue_of
-from farm.dispatch.people import urls as urls
+from farm.dispatch.estimates_api import urls as estimates_urls
+from farm.dispatch.people import urls as people_urls
 from farm.fleet import services as fleet
 from farm.fleet.models import Worker
 from workers import protocol
@@ -119,6 +120,7 @@ def step(request: HttpRequest, step_id: UUID) -> protocol.StepDocument:
     return conversation.step_document(_worker(request), step_id)
 
 
+urls = [*people_urls, *estimates_urls]
 worker_urls = [
     path("register", register),
     path("sync", sync),

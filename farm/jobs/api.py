@@ -91,12 +91,20 @@ class OrderSerializer(serializers.Serializer[Any]):
         return tags
 
 
+class OfferSerializer(serializers.Serializer[Any]):
+    """A class of worker that a fleet has: a GPU's name, or "cpu"."""
+
+    fleet = serializers.CharField()
+    worker_class = serializers.CharField()
+
+
 class CheckedStepSerializer(serializers.Serializer[Any]):
     """A step that the order would have, and the fleets that could run it."""
 
     name = serializers.CharField()
     tasks = serializers.IntegerField()
     fleets = serializers.ListField(child=serializers.CharField())
+    offers = OfferSerializer(many=True)
 
 
 class CheckSerializer(serializers.Serializer[Any]):
@@ -160,7 +168,12 @@ class TemplateSerializer(serializers.Serializer[Any]):
     parameters = serializers.ListField(child=serializers.DictField())
 
 
-def _order(request: Request, view: ApiView) -> tuple[Project, SceneVersion | None, orders.JobOrder]:
+def read_order(request: Request, view: ApiView) -> tuple[Project, SceneVersion | None, orders.JobOrder]:
+    """
+    Read an order as it was sent, with the project and the scene version it names.
+
+    :raises NotFound: one of them is not there
+    """
     wish = view.parse(request, OrderSerializer)
     project = project_of(wish.pop("project"))
     version_id = wish.pop("scene_version")
@@ -178,12 +191,9 @@ class CheckView(ApiView):
     @extend_schema(request=OrderSerializer, responses=CheckSerializer, operation_id="jobs_check")
     def post(self, request: Request) -> Response:
         """Say whether an order is valid, how many tasks it has and which fleets could run it. Creates nothing."""
-        _, version, order = _order(request, self)
+        _, version, order = read_order(request, self)
         planned = orders.plan(order, version=version)
-        steps = [
-            {"name": step.name, "tasks": len(step.points), "fleets": more.fleets}
-            for step, more in zip(planned.expansion.steps, planned.steps, strict=True)
-        ]
+        steps = [_checked(*both) for both in zip(planned.expansion.steps, planned.steps, strict=True)]
         return Response(
             {
                 "name": order.name or planned.expansion.name,
@@ -193,6 +203,15 @@ class CheckView(ApiView):
                 "warnings": planned.warnings,
             }
         )
+
+
+def _checked(step: expansion.ExpandedStep, planned: orders.PlannedStep) -> dict[str, Any]:
+    return {
+        "name": step.name,
+        "tasks": len(step.points),
+        "fleets": planned.fleets,
+        "offers": OfferSerializer(planned.offers, many=True).data,
+    }
 
 
 def _by_name(rows: QuerySet[Job], value: str) -> QuerySet[Job]:
@@ -249,6 +268,7 @@ class JobsView(ApiView):
             OpenApiParameter("sequence", str),
             OpenApiParameter("shot", str),
             OpenApiParameter("renderer", str),
+            OpenApiParameter("scene_version", OpenApiTypes.UUID),
             OpenApiParameter("purpose", str, description="render unless said; inspection; several by commas."),
             OpenApiParameter("sort", str, enum=list(_SORTS), description="-created unless said."),
         ],
@@ -264,6 +284,7 @@ class JobsView(ApiView):
             "sequence": _by_text("cost_object__sequence"),
             "shot": _by_text("cost_object__shot"),
             "renderer": _by_text("renderer"),
+            "scene_version": by_id("scene_version", "scene_version"),
             "purpose": by_choice("purpose", "purpose", list(Purpose)),
         }
         return page(request, _by_purpose(request), JobSerializer, filters=filters, sorts=_SORTS, dress=selectors.count)
@@ -272,7 +293,7 @@ class JobsView(ApiView):
     @once
     def post(self, request: Request) -> Response:
         """Order a job."""
-        project, version, order = _order(request, self)
+        project, version, order = read_order(request, self)
         job = services.submit_job(
             project=project, artist=caller(request).user, order=order, version=version, now=timezone.now()
         )

@@ -196,12 +196,19 @@ class JobOrder:
 @dataclass(frozen=True)
 class PlannedStep:
     requirements: Requirements
-    fleets: list[str]
-    worker_classes: list[str]
+    offers: list[Offer]  # of the fleets that could run it
     outputs: dict[str, Any] | None
     frames: list[int | None]
     ranks: list[int]
     scouts: set[int]  # positions
+
+    @property
+    def fleets(self) -> list[str]:
+        return list(dict.fromkeys(offer.fleet for offer in self.offers))
+
+    @property
+    def worker_classes(self) -> list[str]:
+        return sorted({offer.worker_class for offer in self.offers})
 
 
 @dataclass(frozen=True)
@@ -477,8 +484,7 @@ def _plan_step(
         raise NoFleet(step=step.name, why=why, field="fleet" if order.fleet else None)
     return PlannedStep(
         requirements=requirements,
-        fleets=list(dict.fromkeys(o.fleet for o in able)),
-        worker_classes=sorted({o.worker_class for o in able}),
+        offers=able,
         outputs=rule,
         frames=frames,
         ranks=halving_ranks(len(step.points)),

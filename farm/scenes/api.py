@@ -14,6 +14,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from farm.core.errors import Invalid, Refusal
+from farm.core.moves import choices
 from farm.core.names import NameField
 from farm.core.pages import by_choice, by_id, page, page_schema, parse_number, query_of
 from farm.core.storage import MAX_PARTS
@@ -22,7 +23,7 @@ from farm.scenes import selectors, services
 from farm.scenes.manifest import MAX_FILES, read_manifest
 from farm.scenes.models import Blob, ManifestEntry, Scene, SceneVersion
 from farm.scenes.moves import VersionStatus
-from farm.scenes.reports import summary_of
+from farm.scenes.reports import DependencyState, summary_of
 from farm.scenes.services import MAX_DIGESTS_AT_ONCE, MAX_PARTS_AT_ONCE, PartGrant, PartWish
 from farm.studios.authentication import caller
 from farm.studios.roles import Scope
@@ -96,6 +97,104 @@ class ReportSummarySerializer(serializers.Serializer[Any]):
     scene = serializers.DictField(help_text="The scene that opens: name, engine, frames, resolution, output.")
     dependencies = serializers.IntegerField()
     lacking = serializers.IntegerField(help_text="Files that frames need and the upload does not have.")
+    problems = ReportProblemSerializer(many=True)
+
+
+class ReportRendererSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    version = serializers.CharField(allow_null=True)
+
+
+class ReportRefusalSerializer(serializers.Serializer[Any]):
+    """Why the file cannot be opened."""
+
+    code = serializers.CharField()
+    params = serializers.DictField(child=serializers.CharField())
+    sentence = serializers.CharField()
+
+
+class ReportMarkerSerializer(serializers.Serializer[Any]):
+    """A camera that a scene changes to at a frame."""
+
+    frame = serializers.IntegerField()
+    camera = serializers.CharField(allow_null=True)
+
+
+class ReportLayerSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    on = serializers.BooleanField()
+
+
+class ReportFramesSerializer(serializers.Serializer[Any]):
+    start = serializers.IntegerField()
+    end = serializers.IntegerField()
+    step = serializers.IntegerField()
+
+
+class ReportResolutionSerializer(serializers.Serializer[Any]):
+    """The picture before and after its percentage."""
+
+    x = serializers.IntegerField()
+    y = serializers.IntegerField()
+    percent = serializers.IntegerField()
+    width = serializers.IntegerField()
+    height = serializers.IntegerField()
+
+
+class ReportOutputSerializer(serializers.Serializer[Any]):
+    format = serializers.CharField()
+    movie = serializers.BooleanField()
+    color_mode = serializers.CharField(allow_null=True)
+    color_depth = serializers.IntegerField()
+
+
+class ReportSceneSerializer(serializers.Serializer[Any]):
+    """One of the file's scenes, as its artist left it."""
+
+    name = serializers.CharField()
+    active = serializers.BooleanField(help_text="It renders unless another is ordered.")
+    drawn = serializers.BooleanField(help_text="An engine draws it, not strips alone.")
+    engine = serializers.CharField()
+    samples = serializers.IntegerField(allow_null=True)
+    camera = serializers.CharField(allow_null=True)
+    cameras = serializers.ListField(child=serializers.CharField())
+    markers = ReportMarkerSerializer(many=True)
+    view_layers = ReportLayerSerializer(many=True)
+    frames = ReportFramesSerializer()
+    fps = serializers.ListField(child=serializers.IntegerField(), help_text="Numerator and denominator.")
+    resolution = ReportResolutionSerializer()
+    output = ReportOutputSerializer()
+
+
+class ReportDependencySerializer(serializers.Serializer[Any]):
+    """A file that the scene needs, or the numbered files of a sequence, tile set or cache."""
+
+    kind = serializers.CharField()
+    name = serializers.CharField()
+    path = serializers.CharField(help_text="As the scene spells it.")
+    packed = serializers.BooleanField(help_text="It travels inside the scene's own file.")
+    needed = serializers.BooleanField(help_text="A frame could look different without it.")
+    users = serializers.ListField(child=serializers.CharField())
+    absolute = serializers.BooleanField()
+    state = serializers.ChoiceField(choices=choices(DependencyState))
+    resolved = serializers.CharField(allow_null=True, help_text="Where it lies in the upload.")
+    files = serializers.IntegerField()
+    size = serializers.IntegerField()
+    numbers = serializers.CharField(allow_null=True, help_text="Its frames or tiles, as in 1-4,9.")
+    missing_numbers = serializers.CharField(allow_null=True)
+    missing = serializers.ListField(child=serializers.CharField(), help_text="Where they are looked for; at most 100.")
+
+
+class ReportSerializer(serializers.Serializer[Any]):
+    """What an inspection found. With a `refusal` all else may be empty; renderers may say more than this."""
+
+    report = serializers.IntegerField(help_text="The number of this form: 1.")
+    entry = serializers.CharField()
+    renderer = ReportRendererSerializer()
+    saved_by = serializers.CharField(allow_null=True, help_text="The renderer's version that saved the scene.")
+    refusal = ReportRefusalSerializer(allow_null=True)
+    scenes = ReportSceneSerializer(many=True)
+    dependencies = ReportDependencySerializer(many=True)
     problems = ReportProblemSerializer(many=True)
 
 
@@ -439,7 +538,7 @@ class ReportView(ApiView):
 
     scopes = {"GET": Scope.SCENES_READ}
 
-    @extend_schema(responses={200: OpenApiTypes.OBJECT}, operation_id="scene_versions_report")
+    @extend_schema(responses=ReportSerializer, operation_id="scene_versions_report")
     def get(self, request: Request, version_id: UUID) -> Response:
         """Give the inspection's report: scenes, cameras, layers, frames, and every dependency found or missing."""
         version = selectors.version_of(version_id)

@@ -28,6 +28,8 @@ from tests.scenes.reports import a_problem
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("farm")]
 
+CPU_OFFER = [{"fleet": "local", "worker_class": "cpu"}]
+
 
 @pytest.fixture
 def now() -> datetime:
@@ -137,8 +139,8 @@ class TestCheck:
         assert answer.status == 200
         assert answer.body["tasks"] == 3
         assert answer.body["steps"] == [
-            {"name": "First", "tasks": 2, "fleets": ["local"]},
-            {"name": "Second", "tasks": 1, "fleets": ["local"]},
+            {"name": "First", "tasks": 2, "fleets": ["local"], "offers": CPU_OFFER},
+            {"name": "Second", "tasks": 1, "fleets": ["local"], "offers": CPU_OFFER},
         ]
         assert not Job.objects.exists()
 
@@ -319,6 +321,8 @@ class TestList:
         assert self.names(api, "") == ["frames"]
         assert self.names(api, "purpose=inspection") == ["Inspection of shots/a.blend"]
         assert len(self.names(api, "purpose=inspection,render")) == 2
+        assert self.names(api, f"purpose=inspection&scene_version={version.id}") == ["Inspection of shots/a.blend"]
+        assert self.names(api, "purpose=inspection&scene_version=01890000-0000-7000-8000-000000000000") == []
         assert api.get("jobs?purpose=fun").fields == [("purpose", "invalid")]
 
     @pytest.mark.parametrize(
