@@ -1,8 +1,18 @@
 /** What is known of the farm, and how long it counts as known. */
-import { QueryClient } from "@tanstack/react-query";
+import { MutationCache, QueryCache, QueryClient } from "@tanstack/react-query";
 import { Refusal } from "@/api/refusal";
 
-export const queries = new QueryClient({
+const ME = ["get", "/api/v1/me"];
+
+/** A session that ended is noticed by whatever asks first; the frame looks again who is there and leads to the door. */
+function noticeTheEnd(error: unknown, asked?: readonly unknown[]): void {
+  const isOfMe = asked?.[1] === ME[1];
+  if (error instanceof Refusal && error.status === 401 && !isOfMe) void queries.invalidateQueries({ queryKey: ME });
+}
+
+export const queries: QueryClient = new QueryClient({
+  queryCache: new QueryCache({ onError: (error, query) => noticeTheEnd(error, query.queryKey) }),
+  mutationCache: new MutationCache({ onError: (error) => noticeTheEnd(error) }),
   defaultOptions: {
     queries: {
       staleTime: 2_000,

@@ -1,5 +1,5 @@
 /** Colours and letters. Greys are neutral, because people judge pictures beside them. */
-import { Anchor, CloseButton, createTheme, type MantineColorsTuple } from "@mantine/core";
+import { Anchor, createTheme, type MantineColorsTuple } from "@mantine/core";
 
 const dark: MantineColorsTuple = [
   "#e6e6e6",
@@ -25,17 +25,20 @@ const gray: MantineColorsTuple = [
   "#333333",
   "#1f1f1f",
 ];
-export const theme = createTheme({
-  colors: { dark, gray },
-  primaryColor: "blue",
-  primaryShade: 8, // white words on it are legible in both schemes
-  fontFamily: "'Inter Variable', system-ui, 'Noto Sans SC', 'PingFang SC', 'Microsoft YaHei', sans-serif",
-  fontFamilyMonospace: "ui-monospace, 'SF Mono', 'Cascadia Mono', Menlo, monospace",
-  defaultRadius: "sm",
-  cursorType: "pointer",
-  // A link among words is told by more than its colour.
-  components: {
-    Anchor: Anchor.extend({ defaultProps: { underline: "always" } }),
-    CloseButton: CloseButton.extend({ defaultProps: { "aria-label": "Close · 关闭" } }),
-  },
-});
+/** `close` is what closing is called in the reader's language: a cross alone has no name. */
+export function themeWith(close: string) {
+  return createTheme({
+    colors: { dark, gray },
+    primaryColor: "blue",
+    primaryShade: 8, // white words on it are legible in both schemes
+    fontFamily: "'Inter Variable', system-ui, 'Noto Sans SC', 'PingFang SC', 'Microsoft YaHei', sans-serif",
+    fontFamilyMonospace: "ui-monospace, 'SF Mono', 'Cascadia Mono', Menlo, monospace",
+    defaultRadius: "sm",
+    cursorType: "pointer",
+    components: {
+      // A link among words is told by more than its colour.
+      Anchor: Anchor.extend({ defaultProps: { underline: "always" } }),
+      CloseButton: { defaultProps: { "aria-label": close } },
+    },
+  });
+}

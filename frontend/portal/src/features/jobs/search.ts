@@ -1,7 +1,7 @@
 /** What of the job list stands in its address. */
 import type { Schema } from "@/api/client";
 
-export type State = Schema["StateEnum"];
+export type State = Schema["JobStateEnum"];
 export const SORTS = ["-created", "created", "-priority", "deadline"] as const;
 export type Sort = (typeof SORTS)[number];
 
@@ -14,20 +14,35 @@ export const STATE_COLOUR: Record<State, string> = {
   failed: "red",
   cancelled: "dark",
 };
+export const STATES = Object.keys(STATE_COLOUR) as State[];
 
-export interface JobsSearch {
+const TEXTS = ["project", "artist", "sequence", "shot", "name"] as const;
+
+/** `artist` is a person's id, or "me". */
+export interface JobsSearch extends Partial<Record<(typeof TEXTS)[number], string>> {
   state?: State[];
-  name?: string;
   sort?: Sort;
 }
 
 export function readJobsSearch(search: Record<string, unknown>): JobsSearch {
   const asked = Array.isArray(search.state) ? search.state : [];
-  const state = asked.filter((each): each is State => typeof each === "string" && each in STATE_COLOUR);
+  const state = STATES.filter((each) => asked.includes(each));
   const sort = SORTS.find((each) => each === search.sort);
-  return {
-    ...(state.length ? { state } : {}),
-    ...(typeof search.name === "string" && search.name ? { name: search.name } : {}),
-    ...(sort ? { sort } : {}),
-  };
+  const texts = TEXTS.map((name) => [name, readText(search[name])] as const).filter(([, text]) => text);
+  return { ...Object.fromEntries(texts), ...(state.length ? { state } : {}), ...(sort ? { sort } : {}) };
+}
+
+/** An address may have been written by hand: shot=010 arrives as a number. */
+function readText(value: unknown): string {
+  return typeof value === "string" || typeof value === "number" ? String(value) : "";
+}
+
+/** The question to the farm. */
+export function toQuery({ state, ...rest }: JobsSearch) {
+  return { ...rest, ...(state ? { state: state.join(",") } : {}) };
+}
+
+/** Whether some jobs may be hidden. */
+export function isNarrowed({ sort: _, ...filters }: JobsSearch): boolean {
+  return Object.keys(filters).length > 0;
 }
