@@ -8,14 +8,14 @@ import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import { queries } from "./queries";
 import { router } from "./router";
-import { themeWith } from "./theme";
+import { legible, themeWith } from "./theme";
 
 export function App() {
   const { t } = useTranslation();
   const close = t("close");
   const theme = useMemo(() => themeWith(close), [close]);
   return (
-    <MantineProvider theme={theme} defaultColorScheme="dark">
+    <MantineProvider theme={theme} cssVariablesResolver={legible} defaultColorScheme="dark">
       <QueryClientProvider client={queries}>
         <ModalsProvider>
           <Notifications position="bottom-right" />

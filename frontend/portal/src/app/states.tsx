@@ -76,7 +76,11 @@ export function confirm(
 ): void {
   modals.openConfirmModal({
     title: texts.title,
-    children: <Text size="sm">{texts.children}</Text>,
+    children: (
+      <Text size="sm" component="div">
+        {texts.children}
+      </Text>
+    ),
     labels: { confirm: texts.act, cancel: texts.cancel },
     confirmProps: { color: "red" },
     onConfirm: act,

@@ -1,5 +1,5 @@
 /** Colours and letters. Greys are neutral, because people judge pictures beside them. */
-import { Anchor, createTheme, type MantineColorsTuple } from "@mantine/core";
+import { Anchor, type CSSVariablesResolver, createTheme, type MantineColorsTuple } from "@mantine/core";
 
 const dark: MantineColorsTuple = [
   "#e6e6e6",
@@ -42,3 +42,10 @@ export function themeWith(close: string) {
     },
   });
 }
+
+/** Where Mantine's own shades are too faint to read by WCAG's measure. */
+export const legible: CSSVariablesResolver = () => ({
+  variables: {},
+  light: { "--mantine-color-error": "#c92a2a", "--mantine-color-placeholder": "#6b6b6b" },
+  dark: { "--mantine-color-error": "#ff8787", "--mantine-color-placeholder": "#a3a3a3" },
+});
