@@ -54,7 +54,16 @@ def farm(tmp_path: Path) -> Iterator[Farm]:
 def scene(tmp_path: Path) -> Path:
     """The sample scene's folder, with its texture."""
     folder = tmp_path / "scene"
-    shim = [RENDERER, "-m", "workers.renderers.blender.bpy_shim", "--background", "--python", SAMPLE, "--", folder]
+    shim: list[str | Path] = [
+        RENDERER,
+        "-m",
+        "workers.renderers.blender.bpy_shim",
+        "--background",
+        "--python",
+        SAMPLE,
+        "--",
+        folder,
+    ]
     subprocess.run(shim, cwd=ROOT, check=True, stdout=subprocess.DEVNULL, timeout=120)
     return folder
 
