@@ -126,12 +126,20 @@ class Confirmations(TypedDict):
     blobs: list[Confirmation]
 
 
+class Offer(TypedDict):
+    """A class of worker that a fleet has."""
+
+    fleet: str
+    worker_class: str
+
+
 class CheckedStep(TypedDict):
     """A step of an order that was tried."""
 
     name: str
     tasks: int
     fleets: list[str]
+    offers: list[Offer]
 
 
 class Check(TypedDict):
