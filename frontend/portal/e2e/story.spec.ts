@@ -92,7 +92,7 @@ test("people and tokens are settled", async ({ page }) => {
 
   await page.getByRole("tab", { name: "API tokens" }).click();
   await page.getByLabel("What is it for?").fill("pipeline");
-  await page.getByRole("textbox", { name: "What may it do?" }).click();
+  await page.getByLabel("What may it do?").first().press("ArrowDown");
   await page.getByRole("option", { name: "jobs:read" }).click();
   await page.keyboard.press("Escape");
   await page.getByRole("button", { name: "Make it" }).click();
@@ -104,10 +104,10 @@ test("the portal speaks Chinese, and keeps to it", async ({ page }) => {
   await enter(page);
   await page.getByRole("button", { name: told("E2E_EMAIL") }).click();
   await page.getByRole("menuitem", { name: "简体中文" }).click();
-  await expect(page.getByRole("heading", { name: "作业" })).toBeVisible();
+  await expect(page.getByRole("heading", { name: "作业", exact: true })).toBeVisible();
 
   await page.reload();
 
-  await expect(page.getByRole("heading", { name: "作业" })).toBeVisible();
+  await expect(page.getByRole("heading", { name: "作业", exact: true })).toBeVisible();
   await expectAccessible(page);
 });
