@@ -15,7 +15,7 @@ export async function enter(page: Page): Promise<void> {
   await page.getByLabel("Mail address").fill(told("E2E_EMAIL"));
   await page.getByLabel(/^Password/).fill(PASSWORD);
   await page.getByRole("button", { name: "Sign in" }).click();
-  await expect(page.getByRole("heading", { name: "Jobs" })).toBeVisible();
+  await expect(page.getByRole("heading", { name: "Jobs", exact: true })).toBeVisible();
 }
 
 /** No serious fault for people who use the page otherwise. */
