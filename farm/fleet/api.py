@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -85,16 +86,8 @@ class FleetSerializer(serializers.ModelSerializer[Fleet]):
 
     @extend_schema_field(MachinesSerializer)
     def get_machines(self, fleet: Any) -> dict[str, int]:
-        live = Q(status__in=LIVE_WORKERS)
-        counted = SeenWorker.objects.filter(fleet=fleet.pk).aggregate(
-            starting=Count("pk", filter=Q(status__in=STARTING_WORKERS)),
-            ready=Count("pk", filter=Q(status=WorkerStatus.READY)),
-            draining=Count("pk", filter=Q(status=WorkerStatus.DRAINING)),
-            own=Count("pk", filter=live & Q(is_own=True)),
-            others=Count("pk", filter=live & Q(is_own=False, is_bound=True)),
-            nobody=Count("pk", filter=live & Q(is_bound=False)),
-        )
-        return {name: int(count) for name, count in counted.items()}
+        counted: dict[str, int] = fleet.machines
+        return counted
 
     def get_may_use(self, fleet: Any) -> bool:
         return not fleet.studios or fleet.asking in fleet.studios
@@ -109,10 +102,8 @@ class FleetSerializer(serializers.ModelSerializer[Fleet]):
 
     @extend_schema_field(serializers.IntegerField(allow_null=True))
     def get_micro_per_hour(self, fleet: Any) -> int | None:
-        if not fleet.for_operator:
-            return None
-        present = Worker.objects.filter(fleet=fleet.pk).exclude(status=WorkerStatus.GONE)
-        return present.aggregate(micro=Sum("price_micro"))["micro"] or 0
+        paid: int | None = fleet.micro
+        return paid
 
 
 class FleetOrderSerializer(serializers.Serializer[Any]):
@@ -346,10 +337,37 @@ def _fleets(request: Request) -> QuerySet[Any]:
     )
 
 
+def _count_machines(fleets: Sequence[Any]) -> None:
+    """Note on each of these fleets what machines it has; for an operator, what they cost."""
+    live = Q(status__in=LIVE_WORKERS)
+    counts = {
+        "starting": Count("pk", filter=Q(status__in=STARTING_WORKERS)),
+        "ready": Count("pk", filter=Q(status=WorkerStatus.READY)),
+        "draining": Count("pk", filter=Q(status=WorkerStatus.DRAINING)),
+        "own": Count("pk", filter=live & Q(is_own=True)),
+        "others": Count("pk", filter=live & Q(is_own=False, is_bound=True)),
+        "nobody": Count("pk", filter=live & Q(is_bound=False)),
+    }
+    seen = SeenWorker.objects.filter(fleet__in=fleets).order_by().values("fleet").annotate(**counts)
+    by_fleet = {fleet: dict(zip(counts, found, strict=True)) for fleet, *found in seen.values_list("fleet", *counts)}
+    paid = _paid([fleet for fleet in fleets if fleet.for_operator])
+    for fleet in fleets:
+        fleet.machines = by_fleet.get(fleet.pk) or dict.fromkeys(counts, 0)
+        fleet.micro = paid.get(fleet.pk, 0) if fleet.for_operator else None
+
+
+def _paid(fleets: Sequence[Fleet]) -> dict[UUID, int]:
+    if not fleets:
+        return {}
+    present = Worker.objects.filter(fleet__in=fleets).exclude(status=WorkerStatus.GONE)
+    return dict(present.order_by().values_list("fleet").annotate(Sum("price_micro")))
+
+
 def _shown(request: Request, fleet_id: UUID) -> Any:
     fleet = _fleets(request).filter(pk=fleet_id).first()
     if fleet is None:
         raise NotFound(what="fleet", id=fleet_id)
+    _count_machines([fleet])
     return FleetSerializer(fleet).data
 
 
@@ -366,7 +384,9 @@ class FleetsView(ApiView):
     def get(self, request: Request) -> Response:
         """Give the fleets, with what runs, boots and drains in each."""
         by_name = {"name": lambda rows, value: rows.filter(name__iexact=value)}
-        return page(request, _fleets(request), FleetSerializer, filters=by_name, newest_first=False)
+        return page(
+            request, _fleets(request), FleetSerializer, filters=by_name, newest_first=False, dress=_count_machines
+        )
 
     @extend_schema(request=FleetOrderSerializer, responses={201: FleetSerializer}, operation_id="fleets_create")
     @once

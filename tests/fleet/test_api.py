@@ -6,7 +6,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.db.models import Q
+from django.test.utils import CaptureQueriesContext
 
 from farm.fleet import providers
 from farm.fleet.launches import Wish, launch
@@ -71,6 +73,18 @@ class TestFleets:
         shown = operator.get(f"fleets/{fleet.id}").body
 
         assert (shown["micro_per_hour"], shown["settings"], shown["studios"]) == (2 * DOLLAR, {}, [])
+
+    def test_many_cost_no_more_questions_than_one(self, operator: Api, fleet: Fleet) -> None:
+        operator.get("fleets")  # whatever is asked once
+        with CaptureQueriesContext(connection) as one:
+            operator.get("fleets")
+        for number in range(5):
+            Fleet.objects.create(name=f"More {number}", provider="local", purposes=["render"])
+
+        with CaptureQueriesContext(connection) as many:
+            assert len(operator.get("fleets").body["results"]) >= 6
+
+        assert len(many) == len(one)
 
     def test_a_fleet_of_others_says_so(self, wrangler: Api, fleet: Fleet) -> None:
         Fleet.objects.filter(pk=fleet.pk).update(studios=[open_customer().studio.id])
