@@ -8,6 +8,7 @@ changes to people by `pg_notify` after it. All may be lost.
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 from celery import current_app
 from django.db import connection, transaction
@@ -17,6 +18,12 @@ logger = logging.getLogger(__name__)
 DISPATCH = "farm_dispatch"
 CHANGES = "farm_changes"
 MOST_TOLD = 150  # ids in one notification, which holds at most 8,000 bytes
+
+
+def listener() -> dict[str, Any]:
+    """Give what a connection of its own is made with: LISTEN and an advisory lock live as long as it does."""
+    known = connection.get_connection_params()
+    return {name: known[name] for name in ("dbname", "user", "password", "host", "port") if known.get(name)}
 
 
 def wake_dispatcher() -> None:

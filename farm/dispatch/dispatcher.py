@@ -6,14 +6,13 @@ import logging
 import threading
 import time
 from datetime import datetime, timedelta
-from typing import Any
 from uuid import UUID
 
 import psycopg
-from django.db import DatabaseError, InterfaceError, OperationalError, close_old_connections, connection
+from django.db import DatabaseError, InterfaceError, OperationalError, close_old_connections
 from django.utils import timezone
 
-from farm.core.wakeups import DISPATCH, wake_reconciler
+from farm.core.wakeups import DISPATCH, listener, wake_reconciler
 from farm.dispatch.claims import run_pass
 from farm.dispatch.leases import REAP_INTERVAL, reap
 
@@ -39,7 +38,7 @@ class Dispatcher:
         """Lead for ever; after any trouble with the database, begin again."""
         while not self.stop.is_set():
             try:
-                with psycopg.connect(**_parameters(), autocommit=True) as session:
+                with psycopg.connect(**listener(), autocommit=True) as session:
                     self._wait_to_lead(session)
                     self._lead(session)
             except (psycopg.OperationalError, OperationalError, InterfaceError) as error:
@@ -89,9 +88,3 @@ class Dispatcher:
             self.next_capacity = time.monotonic() + CAPACITY_PAUSE_S
             wake_reconciler("farm.dispatch.reconcilers.provide_capacity")
         return done.claimed > 0
-
-
-def _parameters() -> dict[str, Any]:
-    """A session of its own: an advisory lock and LISTEN live as long as it does."""
-    parameters = connection.get_connection_params()
-    return {name: parameters[name] for name in ("dbname", "user", "password", "host", "port") if parameters.get(name)}

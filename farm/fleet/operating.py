@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, transaction
 
 from farm.core.errors import Invalid, NotFound, Refusal
 from farm.core.wakeups import wake_reconciler
@@ -17,6 +17,7 @@ from farm.fleet.supply import spec_of
 from farm.studios.authentication import Caller
 from farm.studios.models import Studio
 from farm.studios.services import audit
+from farm.studios.tenancy import become_farm
 
 REFRESH = "farm.fleet.reconcilers.refresh_pools"
 
@@ -48,8 +49,7 @@ def become_operator(caller: Caller) -> None:
     """
     if not caller.user.is_operator:
         raise OperatorsOnly
-    with connection.cursor() as cursor:
-        cursor.execute("SET LOCAL ROLE NONE")
+    become_farm()
 
 
 def create_fleet(caller: Caller, **fields: Any) -> Fleet:

@@ -11,22 +11,20 @@ from uuid import UUID
 from django.db import connection
 
 from farm.core.pages import by_index
+from farm.core.revisions import COMING, OLDEST
 from farm.jobs.models import Step
 
 MOST_CHANGES = 5_000  # in one answer; whoever has missed more takes the grid anew
 KNOWN_STEPS = 1_000  # whose frames a process remembers: they never change
 
-# The oldest transaction that still runs. Whatever is committed later has a transaction of at least this number.
-_REVISION = "pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
-
 # One statement, hence one snapshot. A status is told by its first letter; no two begin alike.
 _GRID = f"""
-SELECT s.id, g.letters, {_REVISION}
+SELECT s.id, g.letters, {OLDEST}
   FROM jobs_step s
  CROSS JOIN LATERAL (SELECT string_agg(left(t.status, 1), '' ORDER BY t.index) AS letters
                        FROM jobs_task t WHERE t.step_id = s.id) g
  WHERE s.job_id = %s
-"""  # noqa: S608  (the revision is this module's own)
+"""  # noqa: S608  (the revision is the farm's own text)
 
 _FRAMES = "SELECT array_agg(frame ORDER BY index) FROM jobs_task WHERE step_id = %s"
 
@@ -67,7 +65,7 @@ def changes_of(job: UUID, *, since: int) -> Changes:
     The number to ask with next is taken first: a transaction that commits while the tasks are read is seen again.
     """
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {_REVISION}, pg_snapshot_xmax(pg_current_snapshot())::text::bigint")
+        cursor.execute(f"SELECT {OLDEST}, {COMING}")
         revision, coming = cursor.fetchone()
         if since > coming:  # of a database that was restored, or of another farm
             return Changes(revision, True, [])

@@ -13,9 +13,8 @@ from typing import Any
 from uuid import UUID
 
 import psycopg
-from django.db import connection
 
-from farm.core.wakeups import CHANGES
+from farm.core.wakeups import CHANGES, listener
 from farm.notifications.changes import Changes, Heard
 from farm.notifications.selectors import EVENTS, HORIZON, JOBS_SINCE, MOST_MISSED, REVISIONS
 from farm.notifications.streams import Hub
@@ -26,6 +25,11 @@ LOOK_S = 0.1  # between two looks
 BEAT_S = 2.0
 RECONNECT_S = 1.0
 MOST_REMEMBERED = 10_000
+MANNERS: dict[str, Any] = {
+    "connect_timeout": 5,
+    "application_name": "farm-events",
+    "options": "-c statement_timeout=10s",
+}
 
 
 class Ear:
@@ -42,7 +46,7 @@ class Ear:
         """Listen until cancelled; a database that is away is asked for again."""
         while True:
             try:
-                async with await psycopg.AsyncConnection.connect(**_address(), autocommit=True) as session:
+                async with await psycopg.AsyncConnection.connect(**listener(), **MANNERS, autocommit=True) as session:
                     await session.execute(f"LISTEN {CHANGES}")
                     self.is_listening = True
                     await self._listen(session)
@@ -114,14 +118,3 @@ async def _oldest(session: psycopg.AsyncConnection[Any]) -> int:
 
 async def _rows(session: psycopg.AsyncConnection[Any], question: str, **params: Any) -> list[tuple[Any, ...]]:
     return await (await session.execute(question, params)).fetchall()
-
-
-def _address() -> dict[str, Any]:
-    """Give the address of the farm's database, without what Django adds of its own."""
-    known = connection.settings_dict
-    wish = {"host": "HOST", "port": "PORT", "user": "USER", "password": "PASSWORD", "dbname": "NAME"}
-    return {name: known[setting] for name, setting in wish.items() if known[setting]} | {
-        "connect_timeout": 5,
-        "application_name": "farm-events",
-        "options": "-c statement_timeout=10s",
-    }

@@ -7,14 +7,13 @@ from uuid import UUID
 
 from django.db import connection
 
+from farm.core.revisions import COMING, OLDEST
 from farm.notifications.changes import Changes
 from farm.notifications.streams import Ticket
 
 MOST_MISSED = 1_000  # events; whoever missed more looks again
 
-HORIZON = """
-SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint, pg_snapshot_xmax(pg_current_snapshot())::text::bigint
-"""
+HORIZON = f"SELECT {OLDEST}, {COMING}"
 
 _LATEST = "SELECT t.revision FROM jobs_task t WHERE t.job_id = j.id ORDER BY t.revision DESC LIMIT 1"
 

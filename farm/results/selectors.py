@@ -13,6 +13,7 @@ from uuid import UUID
 
 from django.db import connection
 
+from farm.core.revisions import OLDEST
 from farm.dispatch.models import Output
 from farm.jobs.models import Job, Step, Task
 from farm.jobs.moves import JobStatus, TaskStatus
@@ -81,7 +82,7 @@ class Look:
 def look(movie: Movie) -> Look:
     """Look at the job of a movie whose step is known."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint")
+        cursor.execute(f"SELECT {OLDEST}")
         seen: int = cursor.fetchone()[0]
     status = JobStatus(Job.objects.values_list("status", flat=True).get(pk=movie.job_id))
     if movie.step_id is None:

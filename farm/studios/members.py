@@ -6,7 +6,6 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 from uuid import UUID
-from zoneinfo import available_timezones
 
 from django.conf import settings
 from django.core.mail import send_mail
@@ -18,7 +17,7 @@ from farm.studios.accounts import first_link
 from farm.studios.authentication import Caller
 from farm.studios.models import ApiToken, Membership, Studio, User
 from farm.studios.roles import Role
-from farm.studios.services import NameTaken, audit
+from farm.studios.services import NameTaken, audit, check_zone
 from farm.studios.tenancy import beyond_one_studio
 
 LANGUAGES = ("", "en", "zh-CN")
@@ -123,7 +122,7 @@ def _keep_an_owner(membership: Membership) -> None:
 
 def change_profile(
     caller: Caller, *, name: str | None = None, language: str | None = None, zone: str | None = None
-) -> User:
+) -> None:
     """
     Change how a person is called and spoken to; what is None stays.
 
@@ -133,13 +132,12 @@ def change_profile(
         raise Invalid(
             "language", f"{language!r} is not spoken here; there are: en, zh-CN, or nothing for the browser's"
         )
-    if zone and zone not in available_timezones():
-        raise Invalid("zone", f"{zone!r} is not a time zone such as UTC or Europe/Berlin")
+    if zone:
+        check_zone(zone)
     changes = {k: v for k, v in {"name": name, "language": language, "zone": zone}.items() if v is not None}
     if changes:
         User.objects.filter(pk=caller.user.id).update(**changes)
         audit(caller, "profile.changed", subject=caller.user.id, **changes)
-    return User.objects.defer("password", "last_login").get(pk=caller.user.id)
 
 
 def change_studio(caller: Caller, *, name: str | None = None, zone: str | None = None) -> Studio:
@@ -149,14 +147,14 @@ def change_studio(caller: Caller, *, name: str | None = None, zone: str | None =
     :raises NameTaken: another studio is called so
     :raises Invalid: no such time zone
     """
-    if zone is not None and zone not in available_timezones():
-        raise Invalid("zone", f"{zone!r} is not a time zone such as UTC or Europe/Berlin")
+    if zone is not None:
+        check_zone(zone)
     changes: dict[str, Any] = {k: v for k, v in {"name": name, "zone": zone}.items() if v is not None}
-    try:
-        with transaction.atomic():
-            Studio.objects.filter(pk=caller.studio.id).update(**changes) if changes else None
-    except IntegrityError:
-        raise NameTaken(what="studio", name=name, field="name") from None
     if changes:
+        try:
+            with transaction.atomic():
+                Studio.objects.filter(pk=caller.studio.id).update(**changes)
+        except IntegrityError:
+            raise NameTaken(what="studio", name=name, field="name") from None
         audit(caller, "studio.changed", **changes)
     return Studio.objects.get(pk=caller.studio.id)

@@ -150,9 +150,18 @@ def _check_studio(*, name: str, currency: str, zone: str, email: str) -> None:
         raise Invalid("studio", f"{name[:200]!r} is not a name of 1 to 200 printable characters")
     if len(currency) != 3 or not currency.isascii() or not currency.isalpha() or not currency.isupper():
         raise Invalid("currency", f"{currency!r} is not a currency code such as USD or EUR")
-    if zone not in available_timezones():
-        raise Invalid("zone", f"{zone!r} is not a time zone such as UTC or Europe/Berlin")
+    check_zone(zone)
     try:
         validate_email(email)
     except ValidationError:
         raise Invalid("email", f"{email!r} is not a mail address") from None
+
+
+def check_zone(zone: str) -> None:
+    """
+    See that there is such a time zone.
+
+    :raises Invalid: there is not
+    """
+    if zone not in available_timezones():
+        raise Invalid("zone", f"{zone!r} is not a time zone such as UTC or Europe/Berlin")

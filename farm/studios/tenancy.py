@@ -21,11 +21,16 @@ def become_tenant(studio: object) -> None:
         cursor.execute("SET LOCAL ROLE farm_tenant")
 
 
+def become_farm() -> None:
+    """For the rest of this transaction: be the process itself again, which sees every studio."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL ROLE NONE")
+
+
 @contextmanager
 def beyond_one_studio(studio: object) -> Iterator[None]:
     """Be the farm itself for what concerns a person rather than a studio; then the studio's tenant again."""
-    with connection.cursor() as cursor:
-        cursor.execute("SET LOCAL ROLE NONE")
+    become_farm()
     try:
         yield
     finally:
