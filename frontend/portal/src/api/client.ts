@@ -33,3 +33,9 @@ export const api = createHooks(farm);
 export function once(): { "Idempotency-Key": string } {
   return { "Idempotency-Key": crypto.randomUUID() };
 }
+
+/** What the farm refuses is thrown by the client; an answer without a body would be the farm's fault. */
+export function answered<T>({ data }: { data?: T }): T {
+  if (data === undefined) throw new Error("an answer without a body");
+  return data;
+}

@@ -69,6 +69,16 @@ export function useTell(): (error: unknown) => void {
     notifications.show({ color: "red", title: t("wentWrong"), message: sentence(error), autoClose: 10_000 });
 }
 
+/** Tell of a refused form beside the fields it is about; what is about none, as of any act. */
+export function useTellBeside(setErrors: (errors: Record<string, string>) => void): (error: unknown) => void {
+  const tell = useTell();
+  return (error) => {
+    const errors = error instanceof Refusal ? error.byField() : {};
+    if (Object.keys(errors).length) setErrors(errors);
+    else tell(error);
+  };
+}
+
 /** Ask before what cannot be undone; `children` says what it will do. */
 export function confirm(
   texts: { title: string; children: ReactNode; act: string; cancel: string },

@@ -11,8 +11,6 @@ import { type Chosen, Rows } from "./list/Rows";
 import { useJobs } from "./list/useJobs";
 import { isNarrowed } from "./search";
 
-export { StateBadge, TaskBar } from "./marks";
-
 /** The studio's jobs: what is under way, what is done, what wants attention. */
 export function JobsPage() {
   const { t } = useTranslation("jobs");

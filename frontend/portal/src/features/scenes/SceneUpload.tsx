@@ -4,7 +4,7 @@ import "@mantine/dropzone/styles.css";
 import { useMutation } from "@tanstack/react-query";
 import { useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
-import { api, farm, once } from "@/api/client";
+import { answered, api, farm, once } from "@/api/client";
 import { bytes, duration, number } from "@/app/format";
 import { Failure, Waiting } from "@/app/states";
 import { entries, merged, type Picked, picked } from "./picked";
@@ -207,11 +207,9 @@ export function useUpload(files: readonly Picked[], sent: (versionId: string) =>
 /** The project's scene of that name, made if there is none. */
 async function findScene({ project, name }: Order): Promise<string> {
   const query = { project, name, limit: 1 };
-  const found = (await farm.GET("/api/v1/scenes", { params: { query } })).data?.results[0];
+  const [found] = answered(await farm.GET("/api/v1/scenes", { params: { query } })).results;
   if (found) return found.id;
-  const made = await farm.POST("/api/v1/scenes", { params: { header: once() }, body: { project, name } });
-  if (!made.data) throw new Error("an answer without a scene");
-  return made.data.id;
+  return answered(await farm.POST("/api/v1/scenes", { params: { header: once() }, body: { project, name } })).id;
 }
 
 export function Gauge({ upload }: { upload: Running }) {

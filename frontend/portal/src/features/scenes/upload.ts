@@ -3,7 +3,7 @@
  *
  * The farm remembers finished parts, so that after a reload the same folder, chosen again, sends only what is missing.
  */
-import { farm, once, type Schema } from "@/api/client";
+import { answered, farm, once, type Schema } from "@/api/client";
 import { Refusal } from "@/api/refusal";
 import { partCount, partOf, type Sums } from "./digest";
 import type { Picked } from "./picked";
@@ -46,7 +46,7 @@ function patience(attempt: number, signal: AbortSignal): Promise<void> {
 
 export class Upload {
   private readonly sums = new Map<string, Sums>(); // by path
-  private readonly content = new Map<string, File>(); // by digest
+  private readonly content = new Map<string, { file: File; sums: Sums }>(); // by digest
   private progress: Progress = { stage: "hashing", files: 0, filesDone: 0, bytes: 0, bytesDone: 0, isOffline: false };
 
   constructor(
@@ -68,7 +68,7 @@ export class Upload {
         this.stopIfPaused();
         const sums = await this.hashOne(worker, id, file);
         this.sums.set(path, sums);
-        this.content.set(sums.digest, file);
+        this.content.set(sums.digest, { file, sums });
         this.note({ filesDone: id + 1 });
       }
     } finally {
@@ -163,8 +163,13 @@ export class Upload {
   }
 
   private partSum(digest: string, number: number): string {
-    for (const sums of this.sums.values()) if (sums.digest === digest) return sums.parts[number] ?? "";
-    throw new Error(`${digest} is no file of this upload`);
+    return this.contentOf(digest).sums.parts[number] ?? "";
+  }
+
+  private contentOf(digest: string): { file: File; sums: Sums } {
+    const found = this.content.get(digest);
+    if (!found) throw new Error(`${digest} is no file of this upload`);
+    return found;
   }
 
   private async sendPart(
@@ -173,9 +178,7 @@ export class Upload {
     first: Schema["PartGrant"] | undefined,
   ): Promise<void> {
     let grant = first;
-    const file = this.content.get(part.digest);
-    if (!file) throw new Error(`${part.digest} is no file of this upload`);
-    const content = partOf(file, part.number);
+    const content = partOf(this.contentOf(part.digest).file, part.number);
     for (let attempt = 0; ; attempt += 1) {
       this.stopIfPaused();
       const request = grant?.request;
@@ -204,9 +207,8 @@ export class Upload {
     for (let attempt = 0; ; attempt += 1) {
       this.stopIfPaused();
       try {
-        const { data } = await ask();
+        const data = answered(await ask());
         this.note({ isOffline: false });
-        if (data === undefined) throw new Error("an answer without a body");
         return data;
       } catch (error) {
         if (error instanceof Refusal && error.status < 500) throw error;

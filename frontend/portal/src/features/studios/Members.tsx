@@ -4,10 +4,9 @@ import { notifications } from "@mantine/notifications";
 import { useQueryClient } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 import { api, once, type Schema } from "@/api/client";
-import { Refusal } from "@/api/refusal";
 import { Time } from "@/app/format";
 import { useMay } from "@/app/me";
-import { confirm, Failure, useTell, Waiting } from "@/app/states";
+import { confirm, Failure, useTell, useTellBeside, Waiting } from "@/app/states";
 
 type Role = Schema["Member"]["role"];
 const ROLES: Record<Role, true> = { owner: true, producer: true, artist: true, viewer: true };
@@ -107,7 +106,6 @@ function Row({ member, may }: { member: Schema["Member"]; may: boolean }) {
 function Invite() {
   const { t } = useTranslation("studios");
   const known = useQueryClient();
-  const tell = useTell();
   const form = useForm<{ email: string; role: Role }>({ initialValues: { email: "", role: "artist" } });
   const invite = api.useMutation("post", "/api/v1/members", {
     onSuccess: (member) => {
@@ -115,11 +113,7 @@ function Invite() {
       form.reset();
       void known.invalidateQueries();
     },
-    onError: (error) => {
-      const errors = error instanceof Refusal ? error.byField() : {};
-      if (Object.keys(errors).length) form.setErrors(errors);
-      else tell(error);
-    },
+    onError: useTellBeside(form.setErrors),
   });
   return (
     <Paper withBorder p="md">

@@ -17,10 +17,9 @@ import { useForm } from "@mantine/form";
 import { useQueryClient } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 import { api, type Schema } from "@/api/client";
-import { Refusal } from "@/api/refusal";
 import { Time } from "@/app/format";
 import { useMay, useMe } from "@/app/me";
-import { confirm, Empty, Failure, useTell, Waiting } from "@/app/states";
+import { confirm, Empty, Failure, useTell, useTellBeside, Waiting } from "@/app/states";
 
 type Scope = Schema["NewTokenRequest"]["scopes"][number];
 
@@ -106,7 +105,6 @@ function Row({ token, may }: { token: Schema["Token"]; may: boolean }) {
 function NewToken() {
   const { t } = useTranslation("studios");
   const known = useQueryClient();
-  const tell = useTell();
   const scopes = useMe()?.scopes ?? [];
   const form = useForm<{ name: string; scopes: Scope[]; days: number }>({
     initialValues: { name: "", scopes: [], days: 90 },
@@ -116,11 +114,7 @@ function NewToken() {
       form.reset();
       void known.invalidateQueries();
     },
-    onError: (error) => {
-      const errors = error instanceof Refusal ? error.byField() : {};
-      if (Object.keys(errors).length) form.setErrors(errors);
-      else tell(error);
-    },
+    onError: useTellBeside(form.setErrors),
   });
   return (
     <Paper withBorder p="md">

@@ -7,12 +7,13 @@ import {
   useCallback,
   useEffect,
   useLayoutEffect,
+  useMemo,
   useRef,
   useState,
 } from "react";
 import { useTranslation } from "react-i18next";
 import { number } from "@/app/format";
-import { frameAt, LETTERS, moved, type StepGrid, statusAt, type TaskStatus } from "./grid";
+import { countCells, frameAt, moved, type StepGrid, statusAt, type TaskStatus } from "./grid";
 
 export interface Range {
   from: number;
@@ -50,6 +51,8 @@ export function FrameGrid({ step, version, chosen, choose }: Props) {
   const [hovered, setHovered] = useState<number | null>(null);
   const columns = Math.max(1, Math.floor(width / CELL));
   const rows = Math.ceil(step.count / columns);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: cells change in place; version says when
+  const counts = useMemo(() => countCells(step), [step, version]);
   const height = Math.min(MAX_HEIGHT, rows * CELL + GAP);
 
   const paint = useCallback(() => {
@@ -113,7 +116,7 @@ export function FrameGrid({ step, version, chosen, choose }: Props) {
         role="application"
         // biome-ignore lint/a11y/noNoninteractiveTabindex: an application takes keys
         tabIndex={0}
-        aria-label={`${step.name}: ${t("doneOf", { done: number(counted(step, "succeeded")), all: number(step.count) })}. ${t("gridHelp")}`}
+        aria-label={`${step.name}: ${t("doneOf", { done: number(counts.succeeded), all: number(step.count) })}. ${t("gridHelp")}`}
         style={{ height, overflowY: rows * CELL > height ? "auto" : "hidden", position: "relative" }}
         onKeyDown={onKey}
         onPointerDown={(event) => {
@@ -133,7 +136,7 @@ export function FrameGrid({ step, version, chosen, choose }: Props) {
         <div style={{ height: Math.max(0, rows * CELL + GAP - height) }} />
       </div>
       <Group mt={6} justify="space-between" mih={22}>
-        <Legend step={step} version={version} scheme={scheme} />
+        <Legend counts={counts} scheme={scheme} />
         <Text size="xs" c="dimmed" aria-live="polite">
           {told !== null && <Cell step={step} index={told} />}
         </Text>
@@ -154,19 +157,12 @@ function Cell({ step, index }: { step: StepGrid; index: number }) {
   );
 }
 
-function counted(step: StepGrid, status: TaskStatus): number {
-  const code = LETTERS[status].charCodeAt(0);
-  let count = 0;
-  for (const cell of step.cells) if (cell === code) count += 1;
-  return count;
-}
-
-function Legend({ step, scheme }: { step: StepGrid; version: number; scheme: "dark" | "light" }) {
+function Legend({ counts, scheme }: { counts: Record<TaskStatus, number>; scheme: "dark" | "light" }) {
   const { t } = useTranslation("jobs");
   return (
     <Group gap="md">
       {(Object.keys(COLOURS) as TaskStatus[])
-        .map((status) => ({ status, count: counted(step, status) }))
+        .map((status) => ({ status, count: counts[status] }))
         .filter(({ count }) => count > 0)
         .map(({ status, count }) => (
           <Group key={status} gap={6}>

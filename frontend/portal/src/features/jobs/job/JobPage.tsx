@@ -6,7 +6,7 @@ import { api, once, type Schema } from "@/api/client";
 import { duration, money, number } from "@/app/format";
 import { useMay } from "@/app/me";
 import { confirm, Failure, useTell, Waiting } from "@/app/states";
-import { StateBadge, TaskBar } from "../JobsPage";
+import { StateBadge, TaskBar } from "../marks";
 import { Cost } from "./Cost";
 import { FrameGrid, type Range } from "./FrameGrid";
 import { Movie } from "./Movie";
@@ -136,7 +136,7 @@ function Approval({ job }: { job: Schema["Job"] }) {
   const quotes = api.useQuery("get", "/api/v1/jobs/{job_id}/quotes", { params: { path: { job_id: job.id } } });
   return (
     <Alert title={t("approval")} color="yellow">
-      {(Array.isArray(quotes.data) ? (quotes.data as Schema["Quote"][]) : []).map((quote) => (
+      {(quotes.data ?? []).map((quote) => (
         <Text key={quote.worker_class} size="sm">
           {t("quote", {
             on: quote.worker_class,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Schema } from "@/api/client";
-import { applyChanges, frameAt, moved, readGrid, statusAt } from "./grid";
+import { applyChanges, countCells, frameAt, moved, readGrid, statusAt } from "./grid";
 
 const answer: Schema["Grid"] = {
   job: "j",
@@ -37,6 +37,21 @@ describe("readGrid", () => {
       "cancelled",
     ]);
     expect(Array.from({ length: 7 }, (_, i) => frameAt(step, i))).toEqual([1, 5, 9, 20, 21, 22, null]);
+  });
+});
+
+describe("countCells", () => {
+  it("counts each status, also those that no cell has", () => {
+    const step = readGrid(answer).steps[0];
+
+    expect(step && countCells(step)).toEqual({
+      pending: 0,
+      ready: 2,
+      leased: 1,
+      succeeded: 1,
+      failed: 1,
+      cancelled: 1,
+    });
   });
 });
 

@@ -63,6 +63,16 @@ export function statusAt(step: StepGrid, index: number): TaskStatus | undefined 
   return NAMES.get(step.cells[index] ?? 0);
 }
 
+/** How many cells have each status: one look at each. */
+export function countCells(step: StepGrid): Record<TaskStatus, number> {
+  const counts: Record<TaskStatus, number> = { pending: 0, ready: 0, leased: 0, succeeded: 0, failed: 0, cancelled: 0 };
+  for (const cell of step.cells) {
+    const status = NAMES.get(cell);
+    if (status) counts[status] += 1;
+  }
+  return counts;
+}
+
 /** The frame of a cell: the index-th number of the step's runs laid end to end; null for a task that is no frame. */
 export function frameAt(step: StepGrid, index: number): number | null {
   let rest = index;

@@ -1,7 +1,7 @@
 /** The grid of a job, read once and then kept by its changes. */
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
-import { farm, type Schema } from "@/api/client";
+import { answered, farm, type Schema } from "@/api/client";
 import { applyChanges, type JobGrid, readGrid } from "./grid";
 
 const EVERY_MS = 1_000;
@@ -22,9 +22,7 @@ export function useGrid(jobId: string): Live {
   const first = useQuery({
     queryKey: ["grid", jobId],
     queryFn: async () =>
-      readGrid(
-        (await farm.GET("/api/v1/jobs/{job_id}/grid", { params: { path: { job_id: jobId } } })).data as Schema["Grid"],
-      ),
+      readGrid(answered(await farm.GET("/api/v1/jobs/{job_id}/grid", { params: { path: { job_id: jobId } } }))),
     staleTime: Number.POSITIVE_INFINITY,
     gcTime: 0,
   });
@@ -39,7 +37,7 @@ export function useGrid(jobId: string): Live {
     queryFn: async () => {
       const grid = held.current ?? first.data;
       const params = { path: { job_id: jobId }, query: { since: grid?.revision ?? 0 } };
-      const data = (await farm.GET("/api/v1/jobs/{job_id}/changes", { params })).data as Schema["Changes"];
+      const data = answered(await farm.GET("/api/v1/jobs/{job_id}/changes", { params }));
       if (data.is_reload) await known.invalidateQueries({ queryKey: ["grid", jobId] });
       else if (grid && applyChanges(grid, data) > 0) setVersion((before) => before + 1);
       return data.job;

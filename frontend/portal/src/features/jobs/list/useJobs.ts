@@ -1,7 +1,7 @@
 /** The rows of the job list: the jobs page by page, and for each page what is left of them and what they cost so far. */
 import { keepPreviousData, useInfiniteQuery, useQueries } from "@tanstack/react-query";
 import { useMemo } from "react";
-import { farm, type Schema } from "@/api/client";
+import { answered, farm, type Schema } from "@/api/client";
 import { useMay } from "@/app/me";
 import { type JobsSearch, toQuery } from "../search";
 
@@ -68,9 +68,3 @@ const costsOf = (ids: string[]) => ({
   placeholderData: keepPreviousData,
   refetchInterval: POLL_MS,
 });
-
-/** What the farm refuses is thrown by the client; an answer without a body would be the farm's fault. */
-function answered<T>({ data }: { data?: T }): T {
-  if (data === undefined) throw new Error("an answer without a body");
-  return data;
-}

@@ -40,8 +40,7 @@ export function OrderForm({ version, allowMissing }: { version: Schema["VersionD
   const scene = api.useQuery("get", "/api/v1/scenes/{scene_id}", { params: { path: { scene_id: version.scene } } });
   const error = templates.error ?? scene.error;
   if (error) return <Failure error={error} />;
-  const all = Array.isArray(templates.data) ? (templates.data as Schema["Template"][]) : [];
-  const template = all.find((each) => each.name === "blender");
+  const template = templates.data?.find((each) => each.name === "blender");
   if (!template || !scene.data) return <Waiting />;
   const parameters = shownParameters(template.parameters as unknown as Parameter[]);
   return <Form version={version} scene={scene.data} parameters={parameters} allowMissing={allowMissing} />;
