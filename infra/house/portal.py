@@ -39,13 +39,19 @@ def is_current(folder: Path, made_from: str) -> bool:
     return stamp.exists() and stamp.read_text() == made_from
 
 
-def node(*command: str) -> int:
-    """Run one of Node's programs in the portal's folder; its own environment, so that a machine needs Python only."""
-    folder = ENVIRONMENTS["node"].folder / "bin"
-    env = os.environ | {"PATH": f"{folder}:{os.environ['PATH']}", "CI": "1"}
+NODE = ENVIRONMENTS["node"].folder / "bin"  # its own, so that a machine needs Python only
+
+
+def node_variables() -> dict[str, str]:
+    """Give the variables that Node's programs run with."""
     # A user's npm settings for building from source are nothing to us, and npm warns of them.
-    env = {name: value for name, value in env.items() if not name.lower().startswith("npm_config_nodedir")}
-    return subprocess.run([folder / command[0], *command[1:]], cwd=PORTAL, env=env, check=False).returncode
+    own = {name: value for name, value in os.environ.items() if not name.lower().startswith("npm_config_nodedir")}
+    return own | {"PATH": f"{NODE}:{os.environ['PATH']}", "CI": "1"}
+
+
+def node(*command: str) -> int:
+    """Run one of Node's programs in the portal's folder."""
+    return subprocess.run([NODE / command[0], *command[1:]], cwd=PORTAL, env=node_variables(), check=False).returncode
 
 
 def install() -> int:

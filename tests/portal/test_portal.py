@@ -11,18 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from infra.house.portal import PORTAL
+from infra.house.portal import NODE, PORTAL, node_variables
 from tests.harness import FARM_PYTHON, ROOT, Farm
 
-NODE = ROOT / ".venvs/node/bin"
 RENDERER = Path(os.environ.get("FARM_RENDERER_PYTHON") or ROOT / ".venvs/renderer/bin/python")
 SAMPLE = ROOT / "workers/renderers/blender/sample.py"
 
 
 def node(*command: str, env: dict[str, str] | None = None, timeout: float = 120) -> None:
     """Run one of the portal's programs; what it said is shown when it fails."""
-    own = {name: value for name, value in os.environ.items() if not name.lower().startswith("npm_config_nodedir")}
-    own |= {"PATH": f"{NODE}:{os.environ['PATH']}", "CI": "1", "NO_COLOR": "1"} | (env or {})
+    own = node_variables() | {"NO_COLOR": "1"} | (env or {})
     done = subprocess.run(
         [NODE / command[0], *command[1:]],
         cwd=PORTAL,
