@@ -3,13 +3,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.workers.test_sandbox import Room
 from workers import prover as prover_module
 from workers.causes import AttemptFailed
 from workers.protocol import Cause
-from workers.prover import ProverDied, Provers
+from workers.prover import Prover, ProverDied, Provers
 from workers.sandbox import Enclosure, agent_mounts
 
 ORDER = {"role": "render", "format": "png", "width": None, "height": None, "bit_depth": None, "is_image": True}
@@ -35,6 +36,12 @@ def files(tmp_path: Path) -> Path:
     (tmp_path / "secret.png").write_bytes((folder / "0.png").read_bytes())
     (folder / "2.png").symlink_to(tmp_path / "secret.png")
     return folder
+
+
+def _stop(prover: Prover) -> None:
+    """Hold every process of the prover still, so that its answer cannot win a race against the clock."""
+    for process in psutil.Process(prover._tree._process.pid).children(recursive=True):
+        process.suspend()
 
 
 class TestProve:
@@ -67,7 +74,8 @@ class TestProve:
     ) -> None:
         with provers.lend("s") as prover, prover.showing(files):
             prover.prove("0.png", ORDER, name="frame.png")
-        monkeypatch.setattr(prover_module, "HEADER_S", 0.0)
+            _stop(prover)
+        monkeypatch.setattr(prover_module, "HEADER_S", 0.2)
 
         with pytest.raises(ProverDied, match="too long"), provers.lend("s") as prover, prover.showing(files):
             prover.prove("0.png", ORDER, name="frame.png")
