@@ -2,6 +2,7 @@
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent, redirect } from "@tanstack/react-router";
 import { NotThere } from "@/features/core/NotThere";
 import { type JobSearch, readJobSearch } from "@/features/jobs/job/search";
+import { type NewSearch, readNewSearch } from "@/features/jobs/new/search";
 import { type JobsSearch, readJobsSearch } from "@/features/jobs/search";
 import { Shell } from "./Shell";
 import { Failure } from "./states";
@@ -54,7 +55,7 @@ const pages = [
   createRoute({
     getParentRoute: () => inside,
     path: "/new",
-    validateSearch: (search: Record<string, unknown>): { version?: string } => ({ version: text(search.version) }),
+    validateSearch: (search: Record<string, unknown>): NewSearch => readNewSearch(search),
     component: lazyRouteComponent(() => import("@/features/jobs/new/NewJobPage"), "NewJobPage"),
   }),
   createRoute({

@@ -1,138 +1,112 @@
-import { Alert, Button, Checkbox, Group, List, Paper, Stack, Table, Text, Title } from "@mantine/core";
+/** What an inspection found in a scene: of what it is made, and what to know before it costs anything. */
+import { Alert, List, Paper, SegmentedControl, Stack, Table, Text, ThemeIcon, Title } from "@mantine/core";
+import { IconAlertTriangle, IconCircleCheck, IconCircleX } from "@tabler/icons-react";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
-import { api, type Schema } from "@/api/client";
-import { bytes, number } from "@/app/format";
-import { entries, merged, type Picked, picked } from "./picked";
-import { Gauge, Picker, useUpload } from "./SceneUpload";
+import type { Schema } from "@/api/client";
+import { number } from "@/app/format";
+import { useNamed, useProblem } from "./words";
 
-interface Props {
-  version: Schema["VersionDetail"];
-  files: readonly Picked[];
-  setFiles: (files: readonly Picked[]) => void;
-  go: (id: string | undefined) => void;
-  allowMissing: boolean;
-  setAllowMissing: (allow: boolean) => void;
-}
+type Scene = Schema["ReportScene"];
 
-/** What the inspection found, and what is missing. */
-export function Report({ version, files, setFiles, go, allowMissing, setAllowMissing }: Props) {
+// The list of files says these, each beside its file.
+const SAID_BESIDE = new Set(["missing_files", "outside_files"]);
+
+export function Report({ report }: { report: Schema["Report"] }) {
   const { t } = useTranslation("scenes");
-  const { report } = version;
+  const opens = report.scenes.find(({ active }) => active) ?? report.scenes[0];
+  const [name, setName] = useState(opens?.name);
+  const shown = report.scenes.find((scene) => scene.name === name) ?? opens;
+  const problems = report.problems.filter(({ code }) => !SAID_BESIDE.has(code));
+  const isFine = report.problems.every(({ severity }) => severity !== "error");
   return (
     <Paper withBorder p="md">
       <Stack gap="sm">
-        <Group justify="space-between">
-          <Title order={2} size="h4">
-            {version.entry}
-          </Title>
-          <Button variant="subtle" color="gray" size="xs" onClick={() => go(undefined)}>
-            {t("startOver")}
-          </Button>
-        </Group>
-        <Text size="sm" c="dimmed">
-          {t("picked", { count: version.file_count, size: bytes(version.byte_count) })}
-        </Text>
-        {version.status === "refused" && (
-          <Alert color="red" title={t("refused")}>
-            {version.refusal}
+        <Title order={2} size="h4">
+          {t("report")}
+        </Title>
+        {report.scenes.length > 1 && (
+          <SegmentedControl
+            size="xs"
+            w="fit-content"
+            aria-label={t("scene")}
+            data={report.scenes.map((scene) => scene.name)}
+            value={name ?? ""}
+            onChange={setName}
+          />
+        )}
+        {shown && <Facts scene={shown} savedBy={report.saved_by} />}
+        <Problems problems={problems} />
+        {isFine && (
+          <Alert color="teal" variant="light" p="xs" icon={<IconCircleCheck aria-hidden />}>
+            {t("whole")}
           </Alert>
-        )}
-        {report && <Facts report={report} />}
-        {report && report.problems.length > 0 && (
-          <List size="sm" spacing={4}>
-            {report.problems.map((problem) => (
-              <List.Item
-                key={`${problem.code} ${problem.sentence}`}
-                c={problem.severity === "error" ? "red" : undefined}
-              >
-                {problem.sentence}
-              </List.Item>
-            ))}
-          </List>
-        )}
-        {report && report.lacking > 0 && (
-          <>
-            <AddMissing version={version} files={files} setFiles={setFiles} go={go} />
-            <Checkbox
-              label={t("allowMissing")}
-              checked={allowMissing}
-              onChange={(event) => setAllowMissing(event.currentTarget.checked)}
-            />
-          </>
         )}
       </Stack>
     </Paper>
   );
 }
 
-function Facts({ report }: { report: Schema["ReportSummary"] }) {
+function Problems({ problems }: { problems: Schema["ReportProblem"][] }) {
+  const sentence = useProblem();
+  if (problems.length === 0) return null;
+  return (
+    <List size="sm" spacing="xs" listStyleType="none">
+      {problems.map((problem) => {
+        const isError = problem.severity === "error";
+        return (
+          <List.Item
+            key={`${problem.code} ${problem.sentence}`}
+            icon={
+              <ThemeIcon variant="transparent" color={isError ? "red" : "yellow"} size="sm">
+                {isError ? <IconCircleX aria-hidden /> : <IconAlertTriangle aria-hidden />}
+              </ThemeIcon>
+            }
+          >
+            {sentence(problem)}
+          </List.Item>
+        );
+      })}
+    </List>
+  );
+}
+
+function Facts({ scene, savedBy }: { scene: Scene; savedBy: string | null }) {
   const { t } = useTranslation("scenes");
-  const scene = report.scene as Record<string, unknown>;
-  const said = (value: unknown) => (value === undefined || value === null ? "–" : String(value));
-  const range = scene.frame_start === undefined ? undefined : `${said(scene.frame_start)}–${said(scene.frame_end)}`;
-  const size = (scene.resolution as { width?: number; height?: number } | undefined) ?? {};
+  const named = useNamed();
+  const { frames, fps, resolution, output, samples, engine } = scene;
+  const range = `${frames.start}–${frames.end}${frames.step > 1 ? `:${frames.step}` : ""}`;
+  const rate = number(Math.round(((fps[0] ?? 0) / (fps[1] ?? 1)) * 100) / 100);
+  const bound = [...new Set(scene.markers.flatMap(({ camera }) => camera ?? []))];
   const rows: [string, string][] = [
-    [t("engine"), said(scene.engine)],
-    [t("frames"), said(scene.frames ?? range)],
-    [t("resolution"), size.width ? `${size.width}×${size.height}` : said(scene.resolution)],
-    [t("camera"), said(scene.camera)],
-    [t("savedBy"), report.saved_by],
+    [t("frames"), t("framesAt", { range, rate })],
     [
-      t("dependencies"),
-      t("dependenciesFound", {
-        found: number(report.dependencies - report.lacking),
-        all: number(report.dependencies),
+      t("picture"),
+      t("pictureAs", {
+        size: `${resolution.width}×${resolution.height}`,
+        format: output.format,
+        depth: output.color_depth,
       }),
     ],
+    [t("engine"), samples === null ? engine : t("engineSamples", { engine, count: samples })],
+    [t("camera"), named(bound.length > 0 ? bound : [scene.camera ?? t("noCamera")])],
+    [t("layers"), named(scene.view_layers.filter(({ on }) => on).map((layer) => layer.name)) || "–"],
+    ...(savedBy ? [[t("savedBy"), t("blender", { version: savedBy })] as [string, string]] : []),
   ];
   return (
-    <Table withRowBorders={false} verticalSpacing={2} w="auto">
+    <Table withRowBorders={false} verticalSpacing={2} horizontalSpacing={0} layout="fixed">
       <Table.Tbody>
         {rows.map(([name, value]) => (
           <Table.Tr key={name}>
-            <Table.Th fw={500} c="dimmed">
-              {name}
+            <Table.Th fw={400} w={130} style={{ verticalAlign: "top" }}>
+              <Text size="sm" c="dimmed">
+                {name}
+              </Text>
             </Table.Th>
-            <Table.Td>{value}</Table.Td>
+            <Table.Td style={{ overflowWrap: "anywhere" }}>{value}</Table.Td>
           </Table.Tr>
         ))}
       </Table.Tbody>
     </Table>
-  );
-}
-
-type AddProps = Pick<Props, "version" | "files" | "setFiles" | "go">;
-
-/** More files for the same scene: a new version, of which only they travel. */
-function AddMissing({ version, files, setFiles, go }: AddProps) {
-  const { t } = useTranslation("scenes");
-  const [added, setAdded] = useState<readonly Picked[]>([]);
-  const all = merged(files, added);
-  const scene = api.useQuery("get", "/api/v1/scenes/{scene_id}", { params: { path: { scene_id: version.scene } } });
-  const upload = useUpload(all, (id) => {
-    setFiles(all);
-    go(id);
-  });
-  const entry = entries(all).includes(version.entry) ? version.entry : entries(all)[0];
-  return (
-    <Stack gap="xs">
-      <Picker
-        add={(more) => setAdded(merged(added, picked(more)))}
-        title={t("addMissing")}
-        hint={t("addMissingHint")}
-      />
-      <Gauge upload={upload} />
-      {added.length > 0 && entry && scene.data && (
-        <Button
-          w="fit-content"
-          loading={upload.isRunning}
-          onClick={() => scene.data && upload.start({ project: scene.data.project, name: scene.data.name, entry })}
-        >
-          {t("upload")}:{" "}
-          {t("picked", { count: added.length, size: bytes(added.reduce((sum, { file }) => sum + file.size, 0)) })}
-        </Button>
-      )}
-    </Stack>
   );
 }

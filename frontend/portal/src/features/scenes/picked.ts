@@ -1,24 +1,61 @@
 /** Files as a person drops or chooses them, with the paths they have below the scene's folder. Pure. */
 export interface Picked {
+  /** Below the scene's folder. */
   path: string;
+  /** As it was given, with the name of the folder that was dropped. */
+  given: string;
   file: File;
 }
 
-// What editors and systems leave behind; nobody renders it.
-const LITTER = /(^|\/)(\.DS_Store|Thumbs\.db|desktop\.ini|\.git\/.*|__MACOSX\/.*|.*\.blend\d+|.*~)$/i;
-
-/** The path of a dropped or chosen file, without the name of the one folder they all came from. */
-export function picked(files: readonly File[]): Picked[] {
-  const all = files.map((file) => ({ path: pathOf(file), file })).filter(({ path }) => path && !LITTER.test(path));
-  const tops = new Set(all.map(({ path }) => (path.includes("/") ? path.slice(0, path.indexOf("/")) : "")));
-  const top = tops.size === 1 ? [...tops][0] : "";
-  return top ? all.map(({ path, file }) => ({ path: path.slice(top.length + 1), file })) : all;
+export interface Taken {
+  files: Picked[];
+  /** The folder they all came from, with its slash; "" if there was none. */
+  top: string;
+  /** What editors and systems leave behind, and nobody renders. */
+  leftOut: number;
 }
 
-function pathOf(file: File): string {
-  const given = (file as File & { path?: string }).path || file.webkitRelativePath || file.name;
-  return given.replace(/^\.?\/+/, "").normalize("NFC");
+const LEFT_BEHIND = new Set(
+  [".git", ".svn", ".hg", "__pycache__", ".DS_Store", "__MACOSX", "Thumbs.db", "desktop.ini", ".farmhand-parts"].map(
+    (name) => name.toLowerCase(),
+  ),
+);
+const BACKUP = /\.blend(\d{1,2}|@)$/i;
+
+export const isLitter = (name: string) => LEFT_BEHIND.has(name.toLowerCase()) || BACKUP.test(name);
+
+/**
+ * Take what was dropped or chosen, without litter, and without the name of the one folder they all came from.
+ *
+ * What comes later lies beside what is there, under its own name, unless it is that same folder again (`scene`).
+ */
+export function take(files: readonly File[], scene?: string): Taken {
+  const given = files.map((file) => ({ given: givenPath(file), file }));
+  const kept = given.filter(({ given: path }) => path && !path.split("/").some(isLitter));
+  const top = topOf(kept.map(({ given: path }) => path));
+  const cut = scene === undefined || scene === top ? top.length : 0;
+  return {
+    files: kept.map((each) => ({ ...each, path: each.given.slice(cut) })),
+    top,
+    leftOut: given.length - kept.length,
+  };
 }
+
+/** The folder that all lie in, with its slash; "" if they lie in none or in several. */
+function topOf(paths: readonly string[]): string {
+  const tops = new Set(paths.map((path) => path.slice(0, path.indexOf("/") + 1)));
+  return tops.size === 1 ? ([...tops][0] ?? "") : "";
+}
+
+/** Names are text in its usual form, whatever form a file system keeps them in. */
+function givenPath(file: File): string {
+  const path = (file as File & { path?: string }).path || file.webkitRelativePath || file.name;
+  return path.replace(/^(\.?\/+)+/, "").normalize("NFC");
+}
+
+export const folderOf = (path: string) => path.slice(0, path.lastIndexOf("/") + 1);
+export const nameOf = (path: string) => path.slice(path.lastIndexOf("/") + 1);
+export const sizeOf = (files: readonly Picked[]) => files.reduce((all, { file }) => all + file.size, 0);
 
 /** Files that are added later take the place of those with their path. */
 export function merged(before: readonly Picked[], more: readonly Picked[]): Picked[] {
@@ -27,11 +64,22 @@ export function merged(before: readonly Picked[], more: readonly Picked[]): Pick
   return [...byPath.values()];
 }
 
-/** The .blend files a scene could begin with, those nearest the top first. */
-export function entries(files: readonly Picked[]): string[] {
+export interface Opening {
+  /** The .blend files a scene could begin with, nearest to the top first. */
+  choices: string[];
+  /** The only one nearest to the top; several ask for a person's word. */
+  guess: string | undefined;
+}
+
+export function opening(paths: readonly string[]): Opening {
   const depth = (path: string) => path.split("/").length;
-  return files
-    .map(({ path }) => path)
+  const choices = paths
     .filter((path) => path.toLowerCase().endsWith(".blend"))
     .sort((a, b) => depth(a) - depth(b) || a.localeCompare(b));
+  const [first, second] = choices;
+  const isOne = first !== undefined && (second === undefined || depth(second) > depth(first));
+  return { choices, guess: isOne ? first : undefined };
 }
+
+/** What a scene is called after the file that opens it. */
+export const sceneName = (entry: string) => nameOf(entry).replace(/\.blend$/i, "");

@@ -1,241 +1,251 @@
-import {
-  Alert,
-  Button,
-  Checkbox,
-  Group,
-  NumberInput,
-  Paper,
-  Select,
-  Stack,
-  Text,
-  TextInput,
-  Title,
-} from "@mantine/core";
-import { useForm } from "@mantine/form";
-import { useDebouncedValue } from "@mantine/hooks";
-import { useQuery } from "@tanstack/react-query";
+/** What to render, how well, where, until when and for how much: a form made from the renderer's template. */
+import { Box, Grid, Select, TagsInput, TextInput } from "@mantine/core";
 import { useNavigate } from "@tanstack/react-router";
+import { useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
-import { api, farm, once, type Schema } from "@/api/client";
+import { api, type Schema } from "@/api/client";
 import { Refusal } from "@/api/refusal";
 import { useMe } from "@/app/me";
-import { Failure, useSentence, Waiting } from "@/app/states";
-import { type Parameter, shownParameters, written } from "./parameters";
+import { Failure, Waiting } from "@/app/states";
+import { useLookup } from "@/features/scenes/words";
+import type { Change } from "./draft";
+import { Field } from "./Field";
+import { Fleets } from "./Fleets";
+import { byField, type Draft, orderOf, splitTag, type Told } from "./order";
+import { type Group, groupsOf, isNeeded, type Parameter } from "./parameters";
+import { rowsFor } from "./Quote";
+import { isComplaint, readFrames } from "./ranges";
+import { Section } from "./Section";
+import { Summary } from "./Summary";
+import { chosenScene, ownValue, type Scene, sizeAt } from "./scenery";
+import { useChecked } from "./useChecked";
+import { ScoutsChoice, scoutCount, When } from "./When";
+import { useComplaint, useTold } from "./worded";
 
-interface Values {
-  parameters: Record<string, string>;
-  name: string;
-  priority: number;
-  deadline: string;
-  budget: number | "";
-  sequence: string;
-  shot: string;
-  scouts: boolean;
-  newer: boolean;
-}
-
-/** What to render, how well, for how much: a form made from the renderer's template. */
-export function OrderForm({ version, allowMissing }: { version: Schema["VersionDetail"]; allowMissing: boolean }) {
-  const templates = api.useQuery("get", "/api/v1/templates");
-  const scene = api.useQuery("get", "/api/v1/scenes/{scene_id}", { params: { path: { scene_id: version.scene } } });
-  const error = templates.error ?? scene.error;
-  if (error) return <Failure error={error} />;
-  const template = templates.data?.find((each) => each.name === "blender");
-  if (!template || !scene.data) return <Waiting />;
-  const parameters = shownParameters(template.parameters as unknown as Parameter[]);
-  return <Form version={version} scene={scene.data} parameters={parameters} allowMissing={allowMissing} />;
-}
-
-interface FormProps {
+interface Props {
   version: Schema["VersionDetail"];
   scene: Schema["SceneDetail"];
-  parameters: Parameter[];
-  allowMissing: boolean;
+  report: Schema["Report"];
+  draft: Draft;
+  change: Change;
 }
 
-function Form({ version, scene, parameters, allowMissing }: FormProps) {
-  const { t } = useTranslation("scenes");
-  const sentence = useSentence();
+const FIELDS = ["deadline", "budget_micro", "priority", "fleet", "scouts", "name", "sequence", "shot", "tags"];
+
+export function OrderForm(props: Props) {
+  const templates = api.useQuery("get", "/api/v1/templates", {}, { staleTime: 3_600_000 });
+  const all = templates.data ?? [];
+  const [name, setName] = useState(props.report.renderer.name);
+  const template = all.find((each) => each.name === name) ?? all[0];
+  if (templates.error) return <Failure error={templates.error} again={() => void templates.refetch()} />;
+  if (!template) return <Waiting />;
+  return (
+    <>
+      {all.length > 1 && (
+        <Select
+          aria-label={template.name}
+          data={all.map((each) => each.name)}
+          value={template.name}
+          onChange={(next) => setName(next ?? template.name)}
+          allowDeselect={false}
+        />
+      )}
+      <Form key={template.name} {...props} template={template} />
+    </>
+  );
+}
+
+function Form({ version, scene, report, draft, change, template }: Props & { template: Schema["Template"] }) {
+  const { t } = useTranslation("newJob");
   const navigate = useNavigate();
-  const currency = useMe()?.currency ?? "";
-  const form = useForm<Values>({
-    initialValues: {
-      parameters: {},
-      name: scene.name,
-      priority: 50,
-      deadline: "",
-      budget: "",
-      sequence: "",
-      shot: "",
-      scouts: true,
-      newer: false,
-    },
-  });
-  const order = orderOf(form.values, { version, scene, allowMissing });
-  const [checked] = useDebouncedValue(order, 400);
-  const check = useQuery({
-    queryKey: ["check", checked],
-    queryFn: async () => (await farm.POST("/api/v1/jobs/check", { body: checked })).data ?? null,
-    retry: false,
-    placeholderData: (before) => before,
-  });
+  const me = useMe();
+  const groups = groupsOf(template.parameters as unknown as Parameter[]);
+  const shown = chosenScene(report, draft.parameters.Scene);
+  const filled = withFrames(draft, groups, shown, report);
+  const frames = readFrames(filled.parameters.Frames ?? "");
+  const hasFrames = "Frames" in filled.parameters;
+  const about = { project: scene.project, version: version.id, renderer: template.name, zone: me?.zone ?? "" };
+  const order = orderOf(filled, about);
+  const lacking = groups
+    .flatMap(({ parameters }) => parameters)
+    .filter((each) => isNeeded(each) && !(filled.parameters[each.name] ?? "").trim());
+  const isReadable = (!hasFrames || !isComplaint(frames)) && lacking.length === 0;
+  const checked = useChecked(order, isReadable);
+  const keyOf = useKey();
   const submit = api.useMutation("post", "/api/v1/jobs", {
-    onSuccess: (job) => void navigate({ to: "/jobs/$jobId", params: { jobId: job.id } }),
+    onSuccess: ({ id }) => void navigate({ to: "/jobs/$jobId", params: { jobId: id } }),
   });
-  const refused = submit.error ?? check.error;
-  const beside = refused instanceof Refusal ? fieldErrors(refused) : {};
-  const elsewhere = refused !== null && Object.keys(beside).length === 0;
+  const text = JSON.stringify(order);
+  const [refusedOrder, setRefusedOrder] = useState("");
+  const refused =
+    submit.error instanceof Refusal && refusedOrder === text ? (submit.error as Refusal) : checked.refusal;
+  const fields = new Set([
+    ...FIELDS,
+    ...groups.flatMap(({ parameters }) => parameters.map(({ name }) => `parameters.${name}`)),
+  ]);
+  const { beside, rest } = refused && isReadable ? byField(refused, fields) : NOTHING_REFUSED;
+  const error = useErrors(beside, hasFrames && isComplaint(frames) ? frames : undefined, lacking);
+  const counted = isComplaint(frames) ? undefined : frames;
+  const likely = rowsFor(checked.estimate, draft.fleet)[0];
+  const unanswered = [submit.error, checked.error].find((each) => each && !(each instanceof Refusal));
   return (
-    <Paper withBorder p="md">
-      <form onSubmit={form.onSubmit(() => submit.mutate({ body: order, params: { header: once() } }))}>
-        <Stack>
-          <Title order={2} size="h4">
-            {t("order")}
-          </Title>
-          <Group grow align="flex-start" preventGrowOverflow={false} wrap="wrap">
-            {parameters.map((parameter) => (
-              <Field
-                key={parameter.name}
-                parameter={parameter}
-                value={form.values.parameters[parameter.name] ?? ""}
-                error={beside[parameter.name]}
-                change={(value) => form.setFieldValue(`parameters.${parameter.name}`, value)}
-              />
-            ))}
-          </Group>
-          <Text size="sm" role="status">
-            {check.data && t("preview", { count: check.data.tasks })}
-          </Text>
-          <Group grow align="flex-start" wrap="wrap">
-            <NumberInput
-              label={`${t("budget")} (${currency})`}
-              description={t("budgetHint")}
-              inputWrapperOrder={["label", "input", "description", "error"]}
-              min={0}
-              decimalScale={2}
-              miw={160}
-              error={beside.budget_micro}
-              {...form.getInputProps("budget")}
+    <form
+      noValidate
+      onSubmit={(event) => {
+        event.preventDefault();
+        setRefusedOrder(text);
+        submit.mutate({ body: order, params: { header: { "Idempotency-Key": keyOf(text) } } });
+      }}
+    >
+      <Grid gap="md" align="flex-start">
+        <Grid.Col span={{ base: 12, md: 8 }}>
+          <Parameters groups={groups} draft={filled} change={change} scene={shown} report={report} error={error} />
+          <Section title={t("where")} isWide>
+            <Fleets
+              chosen={draft.fleet}
+              choose={(fleet) => change({ fleet })}
+              estimate={checked.estimate}
+              error={error("fleet")}
             />
-            <TextInput
-              label={t("deadline")}
-              type="datetime-local"
-              miw={200}
-              error={beside.deadline}
-              {...form.getInputProps("deadline")}
+          </Section>
+          <When draft={draft} change={change} error={error} frames={counted} likely={likely} />
+          <ScoutsChoice draft={draft} change={change} error={error} frames={counted} />
+          <Labels draft={draft} change={change} error={error} />
+        </Grid.Col>
+        <Grid.Col span={{ base: 12, md: 4 }}>
+          <Box pos="sticky" top={68}>
+            <Summary
+              frames={hasFrames ? counted : undefined}
+              check={checked.check}
+              estimate={checked.estimate}
+              fleet={draft.fleet}
+              isBehind={checked.isBehind}
+              rest={rest}
+              error={unanswered}
+              isMarked={!isReadable || beside.size > 0}
+              isSubmitting={submit.isPending}
+              scouts={scoutCount(draft, counted)}
+              acceptNewer={draft.acceptNewer}
+              setAcceptNewer={(acceptNewer) => change({ acceptNewer })}
             />
-            <NumberInput
-              label={t("priority")}
-              description={t("priorityHint")}
-              inputWrapperOrder={["label", "input", "description", "error"]}
-              min={0}
-              max={100}
-              miw={120}
-              error={beside.priority}
-              {...form.getInputProps("priority")}
-            />
-            <TextInput label={t("sequence")} miw={120} error={beside.sequence} {...form.getInputProps("sequence")} />
-            <TextInput label={t("shot")} miw={120} error={beside.shot} {...form.getInputProps("shot")} />
-          </Group>
-          <Checkbox label={t("scouts")} {...form.getInputProps("scouts", { type: "checkbox" })} />
-          <Checkbox label={t("newer")} {...form.getInputProps("newer", { type: "checkbox" })} />
-          {elsewhere && <Alert color="red">{sentence(refused)}</Alert>}
-          {check.data && check.data.warnings.length > 0 && (
-            <Alert color="yellow" title={t("problems")}>
-              {check.data.warnings.map((warning) => (
-                <Text size="sm" key={String(warning)}>
-                  {String(warning)}
-                </Text>
-              ))}
-            </Alert>
-          )}
-          <Button type="submit" loading={submit.isPending} w="fit-content">
-            {t("submit")}
-          </Button>
-        </Stack>
-      </form>
-    </Paper>
+          </Box>
+        </Grid.Col>
+      </Grid>
+    </form>
   );
 }
 
-interface FieldProps {
-  parameter: Parameter;
-  value: string;
-  error: string | undefined;
-  change: (value: string) => void;
+const NOTHING_REFUSED = { beside: new Map<string, Told>(), rest: [] as Told[] };
+
+/** One order has one key, however often it is sent: an answer that was lost is not a second job. */
+function useKey(): (order: string) => string {
+  const key = useRef({ order: "", key: "" });
+  return (order) => {
+    if (key.current.order !== order) key.current = { order, key: `order-${newId()}` };
+    return key.current.key;
+  };
 }
 
-function Field({ parameter, value, error, change }: FieldProps) {
-  const { t } = useTranslation("scenes");
-  const label = parameter.userInterface?.label ?? parameter.name;
-  if (parameter.allowedValues)
-    return (
-      <Select
-        label={label}
-        data={parameter.allowedValues.map((each) => ({
-          value: each === parameter.default ? "" : each,
-          label: each === parameter.default ? t("asScene") : each,
-        }))}
-        value={value}
-        onChange={(next) => change(next ?? "")}
-        allowDeselect={false}
-        error={error}
-        miw={180}
-      />
-    );
-  if (parameter.type === "INT")
-    return (
-      <NumberInput
-        label={label}
-        placeholder={t("asScene")}
-        min={parameter.minValue}
-        max={parameter.maxValue}
-        allowDecimal={false}
-        value={value}
-        onChange={(next) => change(String(next))}
-        error={error}
-        miw={140}
-      />
-    );
+function newId(): string {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** The frames are filled in with the scene's own, until a person says others. */
+function withFrames(draft: Draft, groups: Group[], scene: Scene | undefined, report: Schema["Report"]): Draft {
+  const has = groups.some(({ parameters }) => parameters.some(({ name }) => name === "Frames"));
+  if (!has || draft.parameters.Frames !== undefined) return draft;
+  const own = scene ? (ownValue("Frames", scene, report)?.value ?? "") : "";
+  return { ...draft, parameters: { ...draft.parameters, Frames: own } };
+}
+
+type ErrorOf = (field: string) => string | undefined;
+
+/** What stands beside a field: what is wrong with the range as it is typed, what is not filled in, what the farm says. */
+function useErrors(
+  beside: Map<string, Told>,
+  complaint: Extract<ReturnType<typeof readFrames>, { code: string }> | undefined,
+  lacking: Parameter[],
+): ErrorOf {
+  const { t } = useTranslation("newJob");
+  const told = useTold();
+  const complain = useComplaint();
+  return (field) => {
+    if (field === "parameters.Frames" && complaint) return complain(complaint);
+    if (lacking.some(({ name }) => field === `parameters.${name}`)) return t("refusals.required");
+    const found = beside.get(field);
+    return found && told(found);
+  };
+}
+
+interface ParametersProps {
+  groups: Group[];
+  draft: Draft;
+  change: Change;
+  scene: Scene | undefined;
+  report: Schema["Report"];
+  error: ErrorOf;
+}
+
+function Parameters({ groups, draft, change, scene, report, error }: ParametersProps) {
+  const lookup = useLookup("newJob");
+  const titleOf = (label: string) => lookup(`groups.${label || "other"}`) ?? label;
+  const hintOf = (name: string) => {
+    const size =
+      name === "ResolutionPercent" && scene ? sizeAt(scene, Number(draft.parameters[name]) || undefined) : "";
+    const isSaid = name !== "Camera" || Boolean(draft.parameters.Camera);
+    return isSaid ? lookup(`hints.${name}`, { size }) : undefined;
+  };
+  return groups.map(({ label, parameters }) => (
+    <Section key={label} title={titleOf(label)}>
+      {parameters.map((parameter) => (
+        <Field
+          key={parameter.name}
+          parameter={parameter}
+          own={scene && ownValue(parameter.name, scene, report)}
+          value={draft.parameters[parameter.name] ?? ""}
+          error={error(`parameters.${parameter.name}`)}
+          hint={hintOf(parameter.name)}
+          change={(value) => change({ parameters: { ...draft.parameters, [parameter.name]: value } })}
+        />
+      ))}
+    </Section>
+  ));
+}
+
+function Labels({ draft, change, error }: { draft: Draft; change: Change; error: ErrorOf }) {
+  const { t } = useTranslation("newJob");
+  const isWrong = draft.tags.some((tag) => splitTag(tag).some((part) => !part));
   return (
-    <TextInput
-      label={label}
-      placeholder={t("asScene")}
-      value={value}
-      onChange={(event) => change(event.currentTarget.value)}
-      error={error}
-      miw={180}
-    />
-  );
-}
-
-interface Known {
-  version: Schema["VersionDetail"];
-  scene: Schema["SceneDetail"];
-  allowMissing: boolean;
-}
-
-function orderOf(values: Values, { version, scene, allowMissing }: Known): Schema["OrderRequest"] {
-  return {
-    project: scene.project,
-    scene_version: version.id,
-    name: values.name,
-    renderer: "blender",
-    parameters: written(values.parameters),
-    priority: values.priority,
-    ...(values.deadline ? { deadline: new Date(values.deadline).toISOString() } : {}),
-    ...(values.budget === "" ? {} : { budget_micro: Math.round(Number(values.budget) * 1_000_000) }),
-    sequence: values.sequence,
-    shot: values.shot,
-    scouts: values.scouts ? "auto" : "none",
-    accept_newer_renderer: values.newer,
-    allow_missing_files: allowMissing,
-  } as Schema["OrderRequest"];
-}
-
-/** The farm names a parameter's field as parameters.Frames; the form as Frames. */
-function fieldErrors(refusal: Refusal): Record<string, string> {
-  return Object.fromEntries(
-    Object.entries(refusal.byField()).map(([field, sentence]) => [field.replace(/^parameters\./, ""), sentence]),
+    <Section title={t("reports")}>
+      <TextInput
+        label={t("name")}
+        value={draft.name}
+        onChange={({ currentTarget }) => change({ name: currentTarget.value })}
+        maxLength={200}
+        error={error("name")}
+      />
+      <TextInput
+        label={t("sequence")}
+        value={draft.sequence}
+        onChange={({ currentTarget }) => change({ sequence: currentTarget.value })}
+        maxLength={200}
+        error={error("sequence")}
+      />
+      <TextInput
+        label={t("shot")}
+        value={draft.shot}
+        onChange={({ currentTarget }) => change({ shot: currentTarget.value })}
+        maxLength={200}
+        error={error("shot")}
+      />
+      <TagsInput
+        label={t("tags")}
+        placeholder={draft.tags.length === 0 ? t("tagsHint") : undefined}
+        value={draft.tags}
+        onChange={(tags) => change({ tags })}
+        maxTags={50}
+        error={isWrong ? t("tagWrong") : error("tags")}
+      />
+    </Section>
   );
 }
