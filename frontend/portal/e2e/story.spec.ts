@@ -42,14 +42,14 @@ test("a folder is sent, looked into, ordered, approved, watched and paid", async
   await expect(page.getByText("The network is away.")).toBeVisible();
   isCut = false;
 
-  await expect(page.getByText("Files it needs")).toBeVisible({ timeout: 90_000 });
+  await expect(page.getByRole("heading", { name: "Files it needs" })).toBeVisible({ timeout: 90_000 });
   await expectAccessible(page);
   await page.getByRole("textbox", { name: "Frames" }).fill("1-x");
   await expect(page.locator(".mantine-InputWrapper-error").first()).toBeVisible();
   await page.getByRole("textbox", { name: "Frames" }).fill("1-5");
   await expect(page.getByText("5 tasks")).toBeVisible();
-  await page.getByLabel("Resolution %").fill("10");
-  await page.getByRole("button", { name: "Submit" }).click();
+  await page.getByLabel("Size").fill("10");
+  await page.getByRole("button", { name: "Render 3 frames first" }).click();
 
   await expect(page.getByText("the rest waits for your word")).toBeVisible({ timeout: 120_000 });
   await expect(page.getByText(/On cpu: .* for the 2 frames/)).toBeVisible();

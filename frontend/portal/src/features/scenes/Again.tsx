@@ -3,6 +3,7 @@ import { Alert, Button, Group, Paper, Stack, Text } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import type { Schema } from "@/api/client";
 import { bytes, number } from "@/app/format";
+import { Waiting } from "@/app/states";
 import { Gauge } from "./Gauge";
 import { Picker } from "./Picker";
 import { isBusy, type Purpose, uploading, useSending } from "./sending";
@@ -13,7 +14,9 @@ export function Again({ version, scene }: { version: Schema["VersionDetail"]; sc
   const purpose: Purpose = { kind: "again", version: version.id };
   const isOurs =
     sending.version?.id === version.id || (sending.purpose.kind === "again" && sending.purpose.version === version.id);
-  if (isOurs && sending.phase !== "empty" && sending.phase !== "sent")
+  // It has arrived, and the farm is asked what it is now.
+  if (isOurs && sending.phase === "sent") return <Waiting />;
+  if (isOurs && sending.phase !== "empty")
     return (
       <Paper withBorder p="md">
         <Stack gap="xs">

@@ -16,11 +16,13 @@ const MOST_ROWS = 8;
 interface Props {
   version: Schema["VersionDetail"];
   dependencies: Dependency[];
+  /** Something that frames need is not there: a file, or what a library should hold. */
+  isIncomplete: boolean;
   allowMissing: boolean;
   setAllowMissing: (allow: boolean) => void;
 }
 
-export function Needs({ version, dependencies, allowMissing, setAllowMissing }: Props) {
+export function Needs({ version, dependencies, isIncomplete, allowMissing, setAllowMissing }: Props) {
   const { t } = useTranslation("scenes");
   const files = dependencies.filter(({ packed }) => !packed);
   const lacking = files.filter(isLacking);
@@ -59,16 +61,14 @@ export function Needs({ version, dependencies, allowMissing, setAllowMissing }: 
           )}
         </Group>
         <Files files={hasBoth && !isAll ? lacking : [...lacking, ...files.filter((file) => !isLacking(file))]} />
-        {lacking.length > 0 && (
-          <>
-            <AddFiles version={version} dependencies={dependencies} />
-            <Checkbox
-              label={t("allowMissing")}
-              description={t("allowMissingHint")}
-              checked={allowMissing}
-              onChange={({ currentTarget }) => setAllowMissing(currentTarget.checked)}
-            />
-          </>
+        {lacking.length > 0 && <AddFiles version={version} dependencies={dependencies} />}
+        {isIncomplete && (
+          <Checkbox
+            label={t("allowMissing")}
+            description={t("allowMissingHint")}
+            checked={allowMissing}
+            onChange={({ currentTarget }) => setAllowMissing(currentTarget.checked)}
+          />
         )}
       </Stack>
     </Paper>

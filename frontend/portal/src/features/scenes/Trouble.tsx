@@ -1,5 +1,5 @@
 /** Why an upload stopped, and what to do. */
-import { Alert } from "@mantine/core";
+import { Alert, Button, Stack } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import { Refusal } from "@/api/refusal";
 import { Failure } from "@/app/states";
@@ -8,12 +8,23 @@ import { FileChanged, NotKept } from "./sender";
 import { NotChosen, NotSecure } from "./sending";
 import { useNamed } from "./words";
 
+/** Whether the same files may yet be taken; others must be chosen anew. */
+const mayPass = (error: unknown) => error instanceof NotKept || error instanceof Refusal;
+
 export function Trouble({ error, again }: { error: unknown; again: () => void }) {
+  const { t } = useTranslation("scenes");
   const sentence = useSentenceOfUpload()(error);
   if (sentence === undefined) return <Failure error={error} again={again} />;
   return (
     <Alert color="red" role="alert">
-      {sentence}
+      <Stack gap="sm" align="flex-start">
+        {sentence}
+        {mayPass(error) && (
+          <Button size="xs" variant="default" onClick={again}>
+            {t("goOn")}
+          </Button>
+        )}
+      </Stack>
     </Alert>
   );
 }

@@ -20,8 +20,8 @@ export function Fleets({ chosen, choose, estimate, error }: Props) {
   const shown = (fleets.data?.results ?? []).filter(({ may_use, purposes }) => may_use && purposes.includes("render"));
   const rowsOf = (name: string) => estimate?.results.filter(({ fleet }) => fleet === name) ?? [];
   return (
-    <Radio.Group label={t("where")} value={chosen} onChange={choose} error={error}>
-      <Stack gap="xs" mt={6}>
+    <Radio.Group aria-label={t("where")} value={chosen} onChange={choose} error={error}>
+      <Stack gap="xs">
         <Radio.Card value="" p="sm">
           <Group wrap="nowrap" gap="sm">
             <Radio.Indicator />

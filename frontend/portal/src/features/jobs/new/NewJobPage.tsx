@@ -19,6 +19,7 @@ import { uploading, useSending } from "@/features/scenes/sending";
 import { useDraft } from "./draft";
 import { Inspecting } from "./Inspecting";
 import { OrderForm } from "./OrderForm";
+import { isIncomplete } from "./scenery";
 
 const EVERY_MS = 1_500;
 
@@ -87,6 +88,7 @@ function Version({ id }: { id: string }) {
     { params: { path: { scene_id: version.data?.scene ?? "" } } },
     { enabled: version.data !== undefined },
   );
+  useArrived(version);
   const error = version.error ?? scene.error;
   if (error) return <Failure error={error} again={() => void version.refetch()} />;
   if (!version.data || !scene.data) return <Waiting />;
@@ -97,6 +99,15 @@ function Version({ id }: { id: string }) {
       <Stage version={version.data} scene={scene.data} />
     </>
   );
+}
+
+/** What was sent from here is looked at again as soon as it has arrived. */
+function useArrived({ data, refetch }: { data: Schema["VersionDetail"] | undefined; refetch: () => unknown }): void {
+  const { phase, version } = useSending();
+  const hasArrived = phase === "sent" && version?.id === data?.id && data?.status === "uploading";
+  useEffect(() => {
+    if (hasArrived) void refetch();
+  }, [hasArrived, refetch]);
 }
 
 type Both = { version: Schema["VersionDetail"]; scene: Schema["SceneDetail"] };
@@ -172,6 +183,7 @@ function Inspected({ version, scene }: Both) {
       <Needs
         version={version}
         dependencies={report.data.dependencies}
+        isIncomplete={isIncomplete(report.data)}
         allowMissing={draft.allowMissing}
         setAllowMissing={(allowMissing) => change({ allowMissing })}
       />

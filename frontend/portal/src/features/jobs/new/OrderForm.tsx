@@ -1,5 +1,5 @@
 /** What to render, how well, where, until when and for how much: a form made from the renderer's template. */
-import { Box, Grid, Select, TagsInput, TextInput } from "@mantine/core";
+import { Box, Grid, Select, Stack, TagsInput, TextInput } from "@mantine/core";
 import { useNavigate } from "@tanstack/react-router";
 import { useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
@@ -17,7 +17,7 @@ import { rowsFor } from "./Quote";
 import { isComplaint, readFrames } from "./ranges";
 import { Section } from "./Section";
 import { Summary } from "./Summary";
-import { chosenScene, ownValue, type Scene, sizeAt } from "./scenery";
+import { chosenScene, isIncomplete, ownValue, type Scene, sizeAt } from "./scenery";
 import { useChecked } from "./useChecked";
 import { ScoutsChoice, scoutCount, When } from "./When";
 import { useComplaint, useTold } from "./worded";
@@ -70,7 +70,9 @@ function Form({ version, scene, report, draft, change, template }: Props & { tem
     .flatMap(({ parameters }) => parameters)
     .filter((each) => isNeeded(each) && !(filled.parameters[each.name] ?? "").trim());
   const isReadable = (!hasFrames || !isComplaint(frames)) && lacking.length === 0;
-  const checked = useChecked(order, isReadable);
+  const lacks = !draft.allowMissing && isIncomplete(report);
+  // What it comes to and costs is told while files are still on their way, too.
+  const checked = useChecked(lacks ? { ...order, allow_missing_files: true } : order, isReadable);
   const keyOf = useKey();
   const submit = api.useMutation("post", "/api/v1/jobs", {
     onSuccess: ({ id }) => void navigate({ to: "/jobs/$jobId", params: { jobId: id } }),
@@ -99,18 +101,20 @@ function Form({ version, scene, report, draft, change, template }: Props & { tem
     >
       <Grid gap="md" align="flex-start">
         <Grid.Col span={{ base: 12, md: 8 }}>
-          <Parameters groups={groups} draft={filled} change={change} scene={shown} report={report} error={error} />
-          <Section title={t("where")} isWide>
-            <Fleets
-              chosen={draft.fleet}
-              choose={(fleet) => change({ fleet })}
-              estimate={checked.estimate}
-              error={error("fleet")}
-            />
-          </Section>
-          <When draft={draft} change={change} error={error} frames={counted} likely={likely} />
-          <ScoutsChoice draft={draft} change={change} error={error} frames={counted} />
-          <Labels draft={draft} change={change} error={error} />
+          <Stack>
+            <Parameters groups={groups} draft={filled} change={change} scene={shown} report={report} error={error} />
+            <Section title={t("where")} isWide>
+              <Fleets
+                chosen={draft.fleet}
+                choose={(fleet) => change({ fleet })}
+                estimate={checked.estimate}
+                error={error("fleet")}
+              />
+            </Section>
+            <When draft={draft} change={change} error={error} frames={counted} likely={likely} />
+            <ScoutsChoice draft={draft} change={change} error={error} frames={counted} />
+            <Labels draft={draft} change={change} error={error} />
+          </Stack>
         </Grid.Col>
         <Grid.Col span={{ base: 12, md: 4 }}>
           <Box pos="sticky" top={68}>
@@ -123,6 +127,7 @@ function Form({ version, scene, report, draft, change, template }: Props & { tem
               rest={rest}
               error={unanswered}
               isMarked={!isReadable || beside.size > 0}
+              lacks={lacks}
               isSubmitting={submit.isPending}
               scouts={scoutCount(draft, counted)}
               acceptNewer={draft.acceptNewer}

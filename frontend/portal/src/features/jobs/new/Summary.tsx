@@ -21,6 +21,8 @@ interface Props {
   /** Nobody answered, or something else than a refusal came. */
   error: unknown;
   isMarked: boolean;
+  /** Files are missing, and nobody said that it may be rendered without them. */
+  lacks: boolean;
   isSubmitting: boolean;
   scouts: number;
   acceptNewer: boolean;
@@ -31,7 +33,8 @@ export function Summary(props: Props) {
   const { t } = useTranslation("newJob");
   const told = useTold();
   const mayOrder = useMay("jobs:write");
-  const { frames, check, estimate, fleet, isBehind, rest, error, isMarked, isSubmitting, scouts } = props;
+  const { frames, check, estimate, fleet, isBehind, rest, error, isMarked, lacks, isSubmitting, scouts } = props;
+  const isHeld = isMarked || lacks || rest.length > 0;
   const isNewer = rest.some(({ code }) => code === "renderer-newer") || props.acceptNewer;
   return (
     <Paper withBorder p="md" component="section" aria-label={t("summary")}>
@@ -68,12 +71,12 @@ export function Summary(props: Props) {
         <Quote estimate={estimate} fleet={fleet} />
         {mayOrder ? (
           <Stack gap={6}>
-            <Button type="submit" loading={isSubmitting} disabled={isMarked || rest.length > 0} size="md">
+            <Button type="submit" loading={isSubmitting} disabled={isHeld} size="md">
               {scouts > 0 ? t("submitScouts", { count: scouts, frames: number(scouts) }) : t("submit")}
             </Button>
-            {(isMarked || rest.length > 0) && (
+            {isHeld && (
               <Text size="sm" c="dimmed">
-                {t("mendFirst")}
+                {t(lacks ? "lacks" : "mendFirst")}
               </Text>
             )}
           </Stack>

@@ -13,6 +13,12 @@ export interface Own {
   isSeveral?: boolean;
 }
 
+const LACKS = new Set(["missing_files", "outside_files", "missing_data"]);
+
+/** Whether something that frames need is not in the upload: they are rendered only if a person says so. */
+export const isIncomplete = ({ problems }: Schema["Report"]) =>
+  problems.some(({ code, severity }) => severity === "error" && LACKS.has(code));
+
 /** The scene that renders: the one that is named, else the one that opens. */
 export function chosenScene(report: Schema["Report"], name: string | undefined): Scene | undefined {
   const { scenes } = report;

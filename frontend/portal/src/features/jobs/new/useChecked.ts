@@ -19,11 +19,11 @@ export interface Checked {
 
 export function useChecked(order: Order, isComplete: boolean): Checked {
   const text = JSON.stringify(order);
-  const [settled] = useDebouncedValue(text, AFTER_MS);
-  const asked = JSON.parse(settled) as Order;
+  const [settled] = useDebouncedValue(isComplete ? text : "", AFTER_MS);
+  const asked = settled ? (JSON.parse(settled) as Order) : order;
   const priced = pricedPart(asked);
   const options = {
-    enabled: isComplete,
+    enabled: isComplete && settled !== "",
     retry: (failures: number, error: unknown) => !(error instanceof Refusal) && failures < 3,
     staleTime: STALE_MS,
     placeholderData: keepPreviousData,
