@@ -19,7 +19,7 @@ from farm.dispatch.matching import Shares, Slot, StepDemand, match
 from farm.dispatch.predicting import RECENT, predict
 from farm.fleet.pools import HALF_LIFE, MARKETS, Market, PoolKey, wait_after
 from farm.fleet.requirements import Capabilities, Requirements
-from farm.fleet.snapshot import (
+from farm.fleet.situation import (
     Busy,
     Decision,
     Demand,
@@ -573,7 +573,7 @@ class Simulation:
             refused_until=moment(pool.refused_until_s) if pool.refused_until_s is not None else None,
             refused_at=moment(pool.refused_s) if pool.refused_s is not None else None,
             granted_at=moment(pool.granted_s) if pool.granted_s is not None else None,
-            granted=pool.granted, refused=pool.refused, lost=pool.lost, machine_hours=pool.machine_s / HOUR_S,
+            refusals=pool.refusals, granted=pool.granted, refused=pool.refused, lost=pool.lost, machine_hours=pool.machine_s / HOUR_S,
         )  # fmt: skip
 
     def _machine_view(self, machine: SimMachine) -> MachineView:

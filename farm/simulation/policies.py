@@ -15,7 +15,7 @@ from datetime import datetime
 from uuid import UUID
 
 from farm.fleet.pools import Market
-from farm.fleet.snapshot import (
+from farm.fleet.situation import (
     UNKNOWN_TASK_S,
     Decision,
     FleetView,

@@ -55,6 +55,7 @@ class PoolView:
     refused_until: datetime | None = None  # it is not asked before
     refused_at: datetime | None = None
     granted_at: datetime | None = None
+    refusals: int = 0  # in a row
     granted: float = 0.0  # machines, fading (see pools.HALF_LIFE)
     refused: float = 0.0
     lost: float = 0.0  # machines that it took back in the last 24 hours
@@ -134,4 +135,5 @@ class Decision:
 
     @property
     def launch(self) -> int:
+        """Say how many machines are wished for in all."""
         return sum(launch.count for launch in self.launches)
