@@ -18,20 +18,19 @@ from farm.billing.models import Budget
 from farm.billing.services import forgive_scouts
 from farm.core.errors import Refusal
 from farm.core.storage import store
-from farm.dispatch import snapshot
+from farm.dispatch import outlook, snapshot
 from farm.dispatch.ends import settle_lost
 from farm.dispatch.leases import lose_workers
-from farm.dispatch.matching import StepDemand
 from farm.dispatch.models import Attempt, Output
 from farm.dispatch.quotes import latest_quotes, quote
 from farm.fleet import services as fleet
 from farm.fleet.audits import audit
 from farm.fleet.capacity import carry_out
 from farm.fleet.models import Fleet, Worker
-from farm.fleet.moves import PRESENT_WORKERS, WorkerStatus
-from farm.fleet.requirements import shortfall
-from farm.fleet.scaling import FleetState, Idler, decide
-from farm.fleet.selectors import Offer, offers, slots_per_machine
+from farm.fleet.moves import WorkerStatus
+from farm.fleet.scaling import decide
+from farm.fleet.selectors import offers
+from farm.fleet.supply import refresh_pools
 from farm.jobs.models import Job
 from farm.jobs.moves import Approval, JobStatus, Purpose
 from farm.jobs.services import resume_job
@@ -68,40 +67,25 @@ def provide_capacity() -> None:
 
 
 def provide(*, now: datetime) -> None:
-    """Let the policy decide for each fleet, and carry out what it decided."""
+    """Let the policy decide for all fleets at once, and carry out what it decided for each."""
     demand, _ = snapshot.demand()
-    offered = offers()
-    for row in Fleet.objects.order_by("name"):
-        try:
-            state = _state(row, [offer for offer in offered if offer.fleet == row.name], demand)
-            carry_out(row, decide(fleet.rules_of(row), state, now=now), now=now)
-        except Refusal as refusal:  # one fleet's trouble is no other's
-            logger.warning("fleet %s: %s", row.name, refusal)
+    rows = list(Fleet.objects.order_by("name"))
+    for row in rows:
+        with _one_fleets_trouble(row):
+            refresh_pools(row, now=now)
+    decisions = decide(outlook.look(rows, demand, offers(), now=now), now=now)
+    for row in rows:
+        with _one_fleets_trouble(row):
+            carry_out(row, decisions[row.id], now=now)
 
 
-def _state(row: Fleet, offered: list[Offer], demand: list[StepDemand]) -> FleetState:
-    workers = list(Worker.objects.filter(fleet=row, status__in=PRESENT_WORKERS))
-    usable = [w for w in workers if w.status != WorkerStatus.DRAINING]
-    per_machine = slots_per_machine(row)
-    busy = (
-        Attempt.objects.filter(worker__in=usable, status__in=["assigned", "started"])
-        .values("worker", "slot")
-        .distinct()
-        .count()
-    )
-    wanted = sum(
-        d.ready
-        for d in demand
-        if d.purpose in row.purposes and any(shortfall(d.requirements, o.capabilities) is None for o in offered)
-    )
-    return FleetState(
-        present=len(usable),
-        leaving=len(workers) - len(usable),
-        slots_per_machine=per_machine,
-        busy_slots=busy,
-        wanted_slots=wanted,
-        idle=tuple(Idler(w.id, w.idle_since) for w in usable if w.status == WorkerStatus.READY and w.idle_since),
-    )
+@contextmanager
+def _one_fleets_trouble(row: Fleet) -> Iterator[None]:
+    """A fleet that cannot be served now is none of the others' business; the next beat tries again."""
+    try:
+        yield
+    except Refusal as refusal:
+        logger.warning("fleet %s: %s", row.name, refusal)
 
 
 @shared_task(name="farm.dispatch.reconcilers.audit_machines")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 
 from farm.fleet.launches import Wish, launch
-from farm.fleet.models import Fleet
-from farm.fleet.scaling import Decision
-from farm.fleet.services import end_workers
+from farm.fleet.models import Fleet, Worker
+from farm.fleet.moves import WorkerStatus
+from farm.fleet.services import drain, end_workers
+from farm.fleet.situation import Decision
 
 
 def carry_out(fleet: Fleet, decision: Decision, *, now: datetime) -> int:
@@ -17,7 +18,11 @@ def carry_out(fleet: Fleet, decision: Decision, *, now: datetime) -> int:
     :raises ProviderError: what the provider sells is not known yet, and it does not say
     """
     if decision.end:
-        end_workers(fleet, decision.end, reason=decision.reason, only_idle=True, now=now)
-    if not decision.launch:
-        return 0
-    return launch(fleet, Wish(decision.launch, reason=decision.reason, params=decision.params), now=now)
+        end_workers(fleet, decision.end, reason="idle", only_idle=True, now=now)
+    for worker in Worker.objects.filter(pk__in=decision.drain, status=WorkerStatus.READY).order_by("pk"):
+        drain(worker, reason="surplus")
+    return sum(launch(fleet, wish, now=now) for wish in _wishes(decision))
+
+
+def _wishes(decision: Decision) -> list[Wish]:
+    return [Wish(w.count, w.pools, reason=w.reason, params={**decision.params, **w.params}) for w in decision.launches]

@@ -17,7 +17,7 @@ import heapq
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
 
@@ -41,15 +41,19 @@ HOUR_S = 3600.0
 MARGIN = 1.03  # this much of what is predicted to be left is bought for …
 COVER = 1.10  # … and machines are let go when the others do this much of it
 EDGE = 0.97  # spot that costs more than this share of on demand is not worth its interruptions
-LOST_PER_HOUR, LOST_DOUBT_H = 0.15, 4.0  # interruptions to expect of a pool nobody knows, and hours until we know better
+LOST_PER_HOUR, LOST_DOUBT_H = (
+    0.15,
+    4.0,
+)  # interruptions to expect of a pool nobody knows, and hours until we know better
 BACK = 0.6  # share of the time in which a pool gives again what it took back or refused
 DOWN_S = 1440.0  # how long a pool that has just refused is expected to go on
 HOPED = 6  # machines that a pool that refuses is expected to give when it comes back
 UNTRIED, TRIED_S = 0.8, 900.0  # what a pool is counted for that gave nothing for so long
 PATIENCE = 3.0  # start-ups before the end at which on demand is bought for what is not covered
-PACKED = 0.85  # useful share of a crowd of machines that start at once
+PACKED = 0.25  # share of the room on demand may need: the fewer start, the more each does for its start-up
 OVERRUN = 0.15  # of a task that takes longer than was predicted, this much is always left
-STARTUP_SHARE = 0.10  # of the bill, without a deadline
+STARTUP_SHARE = 0.10  # of the bill, without a deadline …
+LEAST_BREADTH = 4  # … but a few machines may start for little work, for a person waits
 GIVES_UP = 4  # refusals in a row of all spot pools; then work without a deadline goes on demand
 REDO, REDO_S = 1.0, 60.0  # left at the end of spot's span, in tasks and seconds: what is taken back last is done again
 LEAST_TASKS = 0.5  # of a new machine, on average: below it comes too late
@@ -100,7 +104,8 @@ class _Offer:
     def is_like(self, other: _Offer) -> bool:
         """Say whether this pool would do as well as another of the same fleet."""
         is_same = self.fleet is other.fleet and self.pool.key.market is other.pool.key.market
-        return is_same and self.is_askable and self.pool.slots == other.pool.slots and other.cost <= self.cost <= ALIKE * other.cost
+        fits = is_same and self.is_askable and self.pool.slots == other.pool.slots
+        return fits and other.cost <= self.cost <= ALIKE * other.cost
 
 
 @dataclass
@@ -173,6 +178,7 @@ class _Plan:
         self.room = {f.id: self._room(f) for f in snapshot.fleets}
         self.told: dict[UUID, dict[str, int | float | str]] = defaultdict(dict)
         self.waits: set[UUID] = set()
+        self.cut: set[UUID] = set()  # fleets without room for more
 
     def _urgency(self, demand: Demand) -> tuple[bool, float]:
         return not demand.is_urgent, self._left_s(demand)
@@ -191,7 +197,9 @@ class _Plan:
 
     def _machines_of(self, fleet: FleetView) -> Iterable[_Machine]:
         for view in fleet.machines:
-            pool = self.pools.get((fleet.id, view.pool)) or PoolView(view.pool)
+            pool = self.pools.get((fleet.id, view.pool)) or PoolView(view.pool, slots=view.slots)
+            if view.worker_class and view.worker_class != pool.worker_class:
+                pool = replace(pool, worker_class=view.worker_class)
             if view.status is not MachineStatus.LEAVING:
                 yield _Machine(fleet, pool, self._free_s(view, pool), view.studio, view)
 
@@ -207,17 +215,20 @@ class _Plan:
 
     # --- what it can do
 
-    def _seconds(self, demand: Demand, pool: PoolView) -> float | None:
-        """Give the seconds of one task in a pool; None: it cannot run there."""
-        return demand.seconds.get(pool.worker_class) if demand.seconds else UNKNOWN_TASK_S
+    def _can_run(self, demand: Demand, pool: PoolView) -> bool:
+        return not demand.seconds or pool.worker_class in demand.seconds
+
+    def _task_s(self, demand: Demand, pool: PoolView) -> float:
+        """Give the seconds of one task in a pool, as far as is known."""
+        return demand.seconds.get(pool.worker_class, UNKNOWN_TASK_S)
 
     def _may_serve(self, machine: _Machine, demand: Demand) -> bool:
         is_ours = machine.studio in {None, demand.studio}
-        return is_ours and machine.fleet.id in demand.fleets and self._seconds(demand, machine.pool) is not None
+        return is_ours and machine.fleet.id in demand.fleets and self._can_run(demand, machine.pool)
 
     def _span_s(self, demand: Demand, pool: PoolView) -> float:
         """Give the time in which tasks may begin so that the last ends in time: on spot, even if it is lost once."""
-        task_s = self._seconds(demand, pool) or UNKNOWN_TASK_S
+        task_s = self._task_s(demand, pool)
         left = self._left_s(demand) - task_s / 2 - LAST_S
         if pool.key.market is Market.SPOT:
             left -= REDO * task_s + REDO_S
@@ -225,7 +236,7 @@ class _Plan:
 
     def _does(self, machine: _Machine, demand: Demand, spent_s: float, *, spare_s: float = 0.0) -> float:
         """Give how many tasks of a step a machine is expected to do in time, after so many seconds of others."""
-        task_s = self._seconds(demand, machine.pool) or UNKNOWN_TASK_S
+        task_s = self._task_s(demand, machine.pool)
         span, lost = self._span_s(demand, machine.pool) - spare_s, hazard(machine.pool)
         loads = 0.0 if machine.view and machine.view.busy else demand.setup_s
         useful = sum(running_s(span - free - loads, lost) for free in machine.free_s)
@@ -233,7 +244,7 @@ class _Plan:
 
     def _cost(self, pool: PoolView, demand: Demand, *, is_new: bool) -> float:
         """Give what a task costs in a pool, start-up and interruptions in it."""
-        task_s, startup_s = self._seconds(demand, pool) or UNKNOWN_TASK_S, pool.boot_s + demand.setup_s
+        task_s, startup_s = self._task_s(demand, pool), pool.boot_s + demand.setup_s
         lost, span = hazard(pool), self._span_s(demand, pool)
         cost = price_of(pool) * overhead(lost, task_s, startup_s) * task_s / HOUR_S / max(1, pool.slots)
         share = max(1 / max(span, task_s), lost)  # of a start-up, by how long it will be of use
@@ -268,13 +279,16 @@ class _Plan:
             _Offer(self._cost(pool, demand, is_new=True), fleet, pool, self._is_askable(fleet, pool))
             for fleet in (self.fleets[name] for name in demand.fleets if name in self.fleets)
             for pool in fleet.pools
-            if self._seconds(demand, pool) is not None
+            if self._can_run(demand, pool)
         ]
         return sorted(found, key=lambda o: o.cost)
 
     def _in_time(self, demand: Demand) -> None:
         """Cover a step's tasks by its deadline, cheapest first; on demand for the rest, when it must be."""
         able, offers = self._able(demand), self._offers(demand)
+        if any(not price_of(o.pool) and o.is_askable for o in offers):
+            self._in_parallel(demand)  # haste costs nothing
+            return
         need, got = MARGIN * demand.ready, 0.0
         for machine in able:
             if machine.is_reserve:
@@ -299,7 +313,7 @@ class _Plan:
         """Count on a machine for so many tasks at most; give how many it does."""
         tasks = min(most, self._does(machine, demand, machine.promised_s))
         if tasks > 0:
-            machine.promised_s += tasks * (self._seconds(demand, machine.pool) or UNKNOWN_TASK_S)
+            machine.promised_s += tasks * self._task_s(demand, machine.pool)
             if not machine.fleet.shares_machines:
                 machine.studio = demand.studio
         return max(0.0, tasks)
@@ -309,7 +323,7 @@ class _Plan:
         new = _Machine(offer.fleet, offer.pool, [offer.pool.boot_s] * max(1, offer.pool.slots))
         if offer.is_askable:
             each = self._does(new, demand, 0.0) * self._trust(offer.pool)
-            most = min(self.room[offer.fleet.id], demand.ready)
+            most = min(self._room_of(offer), demand.ready)
         else:
             each, most = self._hoped(offer.pool, demand), HOPED
         if each < LEAST_TASKS:
@@ -318,6 +332,13 @@ class _Plan:
         if offer.is_askable and count > 0:
             self._wish(offer, offers, count, "in-time", demand)
         return count * each
+
+    def _room_of(self, offer: _Offer) -> int:
+        """Give the machines that a fleet may still ask for; none left is worth telling."""
+        room = self.room[offer.fleet.id]
+        if not room:
+            self.cut.add(offer.fleet.id)
+        return room
 
     def _trust(self, pool: PoolView) -> float:
         if pool.key.market is Market.ON_DEMAND:
@@ -328,7 +349,7 @@ class _Plan:
     def _hoped(self, pool: PoolView, demand: Demand) -> float:
         if pool.key.market is Market.ON_DEMAND or pool.refused_at is None:
             return 0.0
-        task_s = self._seconds(demand, pool) or UNKNOWN_TASK_S
+        task_s = self._task_s(demand, pool)
         waited = sum(wait_after(n).total_seconds() for n in range(1, pool.refusals))
         refused_s = waited + (self.now - pool.refused_at).total_seconds() + DOWN_S
         useful = hoped_s(self._span_s(demand, pool), refused_s)
@@ -341,7 +362,7 @@ class _Plan:
         reserve = next((o for o in offers if o.is_reserve and o.is_askable), None)
         if reserve is None:
             return
-        task_s = self._seconds(demand, reserve.pool) or UNKNOWN_TASK_S
+        task_s = self._task_s(demand, reserve.pool)
         startup_s = reserve.pool.boot_s + demand.setup_s
         span = self._left_s(demand) - task_s / 2 - LAST_S
         room = max(1, reserve.fleet.rules.max_machines - len(reserve.fleet.machines))
@@ -383,22 +404,20 @@ class _Plan:
         """Run a step as broadly as start-up stays a small share of the bill."""
         able = self._able(demand)
         offers = [o for o in self._offers(demand) if o.is_askable]
-        spot = [o for o in offers if not o.is_reserve]
-        if not spot and self._has_given_up(demand):
-            spot = offers
-        for machine in able:
-            machine.is_kept = True
-        wanted = self._breadth(demand, able, spot[0].pool if spot else None)
-        self._ask(demand, spot, wanted - self._claim(able, demand, wanted), "in-parallel")
+        usual = [o for o in offers if not o.is_reserve]
+        if not usual and self._has_given_up(demand):
+            usual = offers
+        free = self._claim(able, demand, demand.ready)
+        self._ask(demand, usual, self._breadth(demand, able, usual[0].pool) - free if usual else 0, "in-parallel")
 
-    def _breadth(self, demand: Demand, able: Sequence[_Machine], pool: PoolView | None) -> int:
-        """Give how many slots the waiting tasks are to have beside those that work on them already."""
-        if pool is None or not price_of(pool):
+    def _breadth(self, demand: Demand, able: Sequence[_Machine], pool: PoolView) -> int:
+        """Give how many slots the waiting tasks are to have beside those that work on the step already."""
+        if not price_of(pool):
             return demand.ready
         mine = [b for m in able if m.view for b in m.view.busy if b.step == demand.step]
-        work = demand.ready * (self._seconds(demand, pool) or UNKNOWN_TASK_S)
+        work = demand.ready * self._task_s(demand, pool)
         work += sum(self._rest_s(busy.seconds, busy.since) for busy in mine)
-        broad = math.ceil(work * STARTUP_SHARE / (pool.boot_s + demand.setup_s))
+        broad = max(LEAST_BREADTH, math.ceil(work * STARTUP_SHARE / max(1.0, pool.boot_s + demand.setup_s)))
         return min(demand.ready, max(0, broad - len(mine)))
 
     def _has_given_up(self, demand: Demand) -> bool:
@@ -408,11 +427,8 @@ class _Plan:
 
     def _at_once(self, demand: Demand) -> None:
         """A slot for each task, whatever the market: somebody waits."""
-        able = self._able(demand)
-        for machine in able:
-            machine.is_kept = True
         offers = [o for o in self._offers(demand) if o.is_askable]
-        self._ask(demand, offers, demand.ready - self._claim(able, demand, demand.ready), "urgent")
+        self._ask(demand, offers, demand.ready - self._claim(self._able(demand), demand, demand.ready), "urgent")
 
     def _claim(self, able: Sequence[_Machine], demand: Demand, wanted: int) -> int:
         """Take slots that are free, or will be when they have booted; give how many there were."""
@@ -420,6 +436,7 @@ class _Plan:
         for machine in able:
             if claimed < wanted and machine.promised_s == 0 and (take := min(machine.spare, wanted - claimed)) > 0:
                 machine.claimed += take
+                machine.is_kept = True
                 claimed += take
                 if not machine.fleet.shares_machines:
                     machine.studio = demand.studio
@@ -430,19 +447,17 @@ class _Plan:
         for offer in offers:
             if slots <= 0:
                 return
-            per_machine = max(1, offer.pool.slots)
-            count = min(self.room[offer.fleet.id], math.ceil(slots / per_machine))
-            if count > 0:
-                before = len(self.asked)
-                self._wish(offer, offers, count, reason, demand)
-                self._claim(self.asked[before:], demand, slots)
-                slots -= count * per_machine
+            before = len(self.asked)
+            self._wish(offer, offers, math.ceil(slots / max(1, offer.pool.slots)), reason, demand)
+            slots -= self._claim(self.asked[before:], demand, slots)
 
     # --- wishes
 
     def _wish(self, offer: _Offer, offers: Sequence[_Offer], count: int, reason: str, demand: Demand) -> None:
         fleet, pool = offer.fleet, offer.pool
-        count = min(count, self.room[fleet.id])
+        if count > self.room[fleet.id]:
+            self.cut.add(fleet.id)
+            count = self.room[fleet.id]
         if count <= 0:
             return
         self.room[fleet.id] -= count
@@ -479,7 +494,7 @@ class _Plan:
         for machine in order:
             if got >= enough:
                 break
-            task_s = self._seconds(demand, machine.pool) or UNKNOWN_TASK_S
+            task_s = self._task_s(demand, machine.pool)
             tasks = min(enough - got, self._does(machine, demand, machine.kept_s, spare_s=(DOUBT - 1) * task_s))
             machine.kept_s += tasks * task_s
             machine.is_kept |= tasks > 0
@@ -491,7 +506,8 @@ class _Plan:
             return Decision(reason="paused", params=numbers)
         wishes = sorted(self.wishes[fleet.id].items(), key=lambda item: (item[0].market, item[1].price))
         launches = tuple(
-            Launch((key, *(k for k in wish.alternates if k != key)), wish.count, wish.reason, numbers) for key, wish in wishes
+            Launch((key, *(k for k in wish.alternates if k != key)), wish.count, wish.reason, numbers)
+            for key, wish in wishes
         )
         drain, end = self._surplus(fleet)
         return Decision(launches, drain, end, self._reason(fleet, launches, drain, end), numbers)
@@ -514,12 +530,15 @@ class _Plan:
         since = view.idle_since or view.requested_at
         return machine.is_reserve or self.now - since >= rules.idle_timeout
 
-    def _reason(self, fleet, launches, drain, end) -> str:
+    def _reason(self, fleet: FleetView, launches: Sequence[Launch], drain: Sequence[UUID], end: Sequence[UUID]) -> str:
+        """Say in a word what was decided: of several launches the last resort."""
         if launches:
-            return launches[0].reason
+            return launches[-1].reason
         if drain or end:
             return "surplus" if drain else "idle"
-        return "waits" if fleet.id in self.waits else "content"
+        if fleet.id in self.waits:
+            return "waits"  # for spot: on demand would be in time later, too
+        return "limit" if fleet.id in self.cut else "content"
 
     def _numbers(self, fleet: FleetView) -> dict[str, int | float | str]:
         ready = [m for m in fleet.machines if m.status is MachineStatus.READY]

@@ -19,9 +19,10 @@ from farm.fleet.decisions import record
 from farm.fleet.launches import digest_of
 from farm.fleet.models import Fleet, Launch, Worker
 from farm.fleet.moves import LIVE_WORKERS, PRESENT_WORKERS, WORKER_MOVES, WorkerStatus
+from farm.fleet.pools import FleetMarket
 from farm.fleet.providers import ProviderError, provider
 from farm.fleet.requirements import version_key
-from farm.fleet.scaling import FleetRules
+from farm.fleet.situation import FleetRules
 from farm.fleet.spending import pay_up
 from workers import protocol
 
@@ -61,7 +62,15 @@ class Registration:
 
 def rules_of(fleet: Fleet) -> FleetRules:
     """Give what `scaling` is to know of a fleet."""
-    return FleetRules(fleet.min_machines, fleet.max_machines, timedelta(seconds=fleet.idle_timeout_s), fleet.is_paused)
+    return FleetRules(
+        min_machines=fleet.min_machines,
+        max_machines=fleet.max_machines,
+        idle_timeout=timedelta(seconds=fleet.idle_timeout_s),
+        is_paused=fleet.is_paused,
+        market=FleetMarket(fleet.market),
+        price_cap_micro=fleet.price_cap_micro,
+        max_life=timedelta(seconds=fleet.max_life_s),
+    )
 
 
 def register(request: protocol.RegisterRequest, *, now: datetime) -> Registration:

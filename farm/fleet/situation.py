@@ -40,6 +40,7 @@ class MachineView:
     busy: tuple[Busy, ...] = ()
     idle_since: datetime | None = None
     studio: UUID | None = None  # bound to
+    worker_class: str = ""  # "": as its pool's
 
 
 @dataclass(frozen=True)

@@ -184,10 +184,9 @@ class SimJob:
 class Simulation:
     """One run of a scenario under a policy."""
 
-    def __init__(self, scenario: Scenario, policy: Policy, *, seed: int, longest_on_spot: Callable[..., float] | None = None) -> None:
+    def __init__(self, scenario: Scenario, policy: Policy, *, seed: int) -> None:
         self.scenario, self.policy, self.world = scenario, policy, scenario.world
         self.rng = random.Random(seed)
-        self.longest_on_spot = longest_on_spot
         self.now = 0.0
         self.events: list[tuple[float, int, Callable[..., None], tuple[object, ...]]] = []
         self._ids = 0
@@ -204,9 +203,9 @@ class Simulation:
         self.unfinished = 0
         self.has_news = False
         self.next_pass_s = math.inf
-        self.launches = self.lost_machines = self.lost_tasks = self.passes = self.cold = self.done = self.events_seen = 0
+        self.launches = self.lost_machines = self.lost_tasks = 0
+        self.passes = self.cold = self.done = self.events_seen = 0
         self.lost_s = self.useful_s = self.load_s = 0.0
-        self.decisions: list[tuple[float, UUID, Decision]] = []
         self._capabilities: dict[int, Capabilities] = {}
 
     def _id(self) -> UUID:
@@ -292,7 +291,9 @@ class Simulation:
         if not waiting or not self.free:
             return
         slots = [self._slot_view(slot) for slot in self.free.values()]
-        found = match(slots, [self._step_view(s) for s in waiting], Shares(self.weight, self.running), now=moment(self.now))
+        found = match(
+            slots, [self._step_view(s) for s in waiting], Shares(self.weight, self.running), now=moment(self.now)
+        )
         lent: dict[UUID, list[SimSlot]] = defaultdict(list)
         for assignment in found:
             slot = self.free.get((assignment.worker, assignment.slot))
@@ -300,7 +301,9 @@ class Simulation:
                 lent[assignment.step].append(slot)
         for step_id, places in lent.items():
             step = self.steps[step_id]
-            places.sort(key=lambda s: s.machine.pool.is_spot)  # those that cannot be redone in time go first, and on demand
+            places.sort(
+                key=lambda s: s.machine.pool.is_spot
+            )  # those that cannot be redone in time go first, and on demand
             for slot in places:
                 if slot.task is None:
                     self._start(step, slot)
@@ -314,7 +317,8 @@ class Simulation:
         return Slot(
             worker=machine.id, index=slot.index, worker_class=machine.pool.zone.worker_class,
             capabilities=self._capabilities[fleet], purposes=("render", "inspection"), studio=machine.studio,
-            binds=not plan.shares_machines, step=slot.step.id if slot.step else None, scene_versions=frozenset(), held=0,
+            binds=not plan.shares_machines, step=slot.step.id if slot.step else None, scene_versions=frozenset(),
+            held=0,
         )  # fmt: skip
 
     def _step_view(self, step: SimStep) -> StepDemand:
@@ -328,7 +332,7 @@ class Simulation:
         )  # fmt: skip
 
     def _start(self, step: SimStep, slot: SimSlot) -> None:
-        task = step.queue.take(self._longest(step, slot))
+        task = step.queue.take()
         if task is None:
             return
         machine = slot.machine
@@ -343,14 +347,6 @@ class Simulation:
             self.running[party] += 1
         seconds = step.plan.seconds[task] / machine.pool.zone.speed
         self.at(self.now + load + seconds, self._end_task, slot, slot.run)
-
-    def _longest(self, step: SimStep, slot: SimSlot) -> float:
-        deadline = step.job.plan.deadline_s
-        if self.longest_on_spot is None or deadline is None or not slot.machine.pool.is_spot:
-            return math.inf
-        return self.longest_on_spot(
-            deadline - self.now, step.plan.setup_s if slot.step is not step else 0, self.world.boot_s + step.plan.setup_s
-        ) / step.correction
 
     def _leave_task(self, slot: SimSlot) -> SimStep:
         step = slot.step
@@ -488,7 +484,7 @@ class Simulation:
         """Zones that give fewer than are held take the rest back, at random."""
         at = self.scenario.start_s + self.now
         for key in {key: None for pools in self.pools for key, pool in pools.items() if pool.is_spot}:
-            held = [m for m in self._held(key)]
+            held = self._held(key)
             excess = len(held) - int(self.scenario.market.zones[key.zone].capacity.at(at))
             if excess > 0:
                 for machine in self.rng.sample(held, excess):
@@ -573,7 +569,8 @@ class Simulation:
             refused_until=moment(pool.refused_until_s) if pool.refused_until_s is not None else None,
             refused_at=moment(pool.refused_s) if pool.refused_s is not None else None,
             granted_at=moment(pool.granted_s) if pool.granted_s is not None else None,
-            refusals=pool.refusals, granted=pool.granted, refused=pool.refused, lost=pool.lost, machine_hours=pool.machine_s / HOUR_S,
+            refusals=pool.refusals, granted=pool.granted, refused=pool.refused,
+            lost=pool.lost, machine_hours=pool.machine_s / HOUR_S,
         )  # fmt: skip
 
     def _machine_view(self, machine: SimMachine) -> MachineView:
@@ -586,7 +583,8 @@ class Simulation:
 
     def _busy(self, slot: SimSlot) -> Busy:
         step, task = slot.step, slot.task
-        assert step is not None and task is not None
+        assert step is not None
+        assert task is not None
         seconds = step.queue.predicted[task] * step.correction / slot.machine.pool.zone.speed
         return Busy(step.id, moment(slot.since_s), slot.load_s + seconds)
 

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import bisect
-import csv
-import gzip
-import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path

@@ -98,7 +98,7 @@ def look(snapshot: Snapshot, now: datetime) -> Outlook:
 
 def toward(seen: Outlook, *, spot: int, on_demand: int) -> Decision:
     """Buy what is missing to these numbers of machines, drain what is beyond; without waiting work, drain all."""
-    launches = []
+    launches: list[Launch] = []
     for pools, held, wanted in (
         (seen.spot_pools, seen.spot, spot),
         (seen.on_demand_pools, seen.on_demand, on_demand),

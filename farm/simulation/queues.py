@@ -26,12 +26,11 @@ class TaskQueue:
         bisect.insort(self._again, (self.predicted[task], task))
         self.predicted_s += self.predicted[task]
 
-    def take(self, longest: float = float("inf")) -> int | None:
-        """Take the first task that is predicted to take at most so long; None when there is none."""
+    def take(self) -> int | None:
+        """Take the first task; None when there is none."""
         for tasks in (self._again, self._ordered):
-            place = bisect.bisect_right(tasks, (longest, len(self.predicted)))
-            if place:
-                seconds, task = tasks.pop(place - 1)
+            if tasks:
+                seconds, task = tasks.pop()
                 self.predicted_s -= seconds
                 return task
         return None

@@ -6,68 +6,78 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sparse
 from scipy.optimize import linprog
+
+from farm.simulation.markets import Market
+
+Matrix = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Slots:
-    """The future until the deadline, cut where any capacity changes."""
+    """The future until the deadline, cut where any capacity changes. The last row of each table is on demand."""
 
-    seconds: Sequence[float]
-    capacity: np.ndarray  # zones × slots
-    usd: np.ndarray  # zones × slots, dollars of a machine-second; the last zone is on demand
-
-
-def cut(market, zones, start_s, left_s, max_machines) -> Slots:
-    marks = [start_s, *(m for m in market.changes if start_s < m < start_s + left_s), start_s + left_s]
-    seconds = np.diff(marks)
-    capacity = [[market.zones[z].capacity.at(m) for m in marks[:-1]] for z in zones]
-    usd = [[market.zones[z].spot_usd.at(m) / 3600 for m in marks[:-1]] for z in zones]
-    capacity.append([max_machines] * len(seconds))
-    usd.append([market.on_demand_usd / 3600] * len(seconds))
-    return Slots(seconds, np.array(capacity, float), np.array(usd, float))
+    seconds: Matrix
+    capacity: Matrix  # machines, zones × slots
+    usd: Matrix  # of a machine-second, zones × slots
 
 
-def naive(slots: Slots, work_s: float, max_machines: int) -> float:
-    """Fill the cheapest machine-seconds; no start-up, no loss."""
+def cut(market: Market, zones: Sequence[str], start_s: float, left_s: float, machines: int) -> Slots:
+    """Lay a market out from a moment for so long; moments are seconds of its trace."""
+    end_s = start_s + left_s
+    marks = [start_s, *(m for m in market.changes if start_s < m < end_s)]
+    chosen = [market.zones[name] for name in zones]
+    capacity = [[zone.capacity.at(m) for m in marks] for zone in chosen] + [[machines] * len(marks)]
+    usd = [[zone.spot_usd.at(m) / 3600 for m in marks] for zone in chosen]
+    usd.append([min(zone.on_demand_usd for zone in chosen) / 3600] * len(marks))
+    return Slots(np.diff([*marks, end_s]), np.array(capacity, float), np.array(usd, float))
+
+
+def naive(slots: Slots, work_s: float, machines: int) -> float:
+    """Give the cost of the cheapest machine-seconds: no start-up, nothing is lost."""
     offers = []
-    for k, length in enumerate(slots.seconds):
-        left = max_machines
-        for z in np.argsort(slots.usd[:, k]):
-            n = min(left, slots.capacity[z, k])
-            left -= n
-            if n:
-                offers.append((slots.usd[z, k], n * length))
-    total = 0.0
-    for usd, s in sorted(offers):
-        take = min(s, work_s)
-        total += take * usd
-        work_s -= take
-        if work_s <= 0:
-            return total
-    return float("nan")
+    for place, length in enumerate(slots.seconds):
+        left = float(machines)
+        for zone in np.argsort(slots.usd[:, place]):
+            count = min(left, slots.capacity[zone, place])
+            left -= count
+            offers.append((slots.usd[zone, place], count * length))
+    usd = 0.0
+    for price, seconds in sorted(offers):
+        taken = min(seconds, work_s)
+        usd, work_s = usd + taken * price, work_s - taken
+    return float(usd) if work_s <= 1e-6 else float("nan")
 
 
-def plan(slots: Slots, work_s: float, startup_s: float, max_machines: int, held: np.ndarray | None = None, booted=None):
+def plan(
+    slots: Slots, work_s: float, startup_s: float, machines: int, *, held: Matrix | None = None
+) -> tuple[float, Matrix | None]:
     """
-    min Σ usd·seconds·x  with  Σ seconds·x − startup·y ≥ work,  y[z,k] ≥ x[z,k] − x[z,k−1],  x ≤ capacity,  Σ_z x ≤ max.
+    Give the least cost, start-up included, and the machines of each zone and slot; None when it cannot be done.
+
+    min Σ usd·seconds·x  with  Σ seconds·x − startup·y ≥ work,  y[z,k] ≥ x[z,k] − x[z,k−1],  x ≤ capacity, Σ_z x ≤ most:
+    x machines and y launches, both fractional, and nothing that runs is ever lost.
     """
-    Z, K = slots.capacity.shape
-    n = Z * K
-    cost = np.concatenate([(slots.usd * slots.seconds).ravel(), np.full(n, 1e-9)])
-    work = np.concatenate([-np.tile(slots.seconds, Z), np.full(n, startup_s)])
-    eye = sparse.identity(n, format="csr")
-    shift = sparse.kron(sparse.identity(Z), sparse.eye(K, k=-1), format="csr")
-    launches = sparse.hstack([eye - shift, -eye])
-    each = sparse.hstack([sparse.kron(np.ones((1, Z)), sparse.identity(K)), sparse.csr_matrix((K, n))])
-    rhs0 = np.zeros((Z, K))
+    zones, marks = slots.capacity.shape
+    size = zones * marks
+    cost = np.concatenate([(slots.usd * slots.seconds).ravel(), np.full(size, 1e-9)])
+    work = np.concatenate([-np.tile(slots.seconds, zones), np.full(size, startup_s)])
+    one = sparse.identity(size, format="csr")
+    before = sparse.kron(sparse.identity(zones), sparse.eye(marks, k=-1), format="csr")
+    launches = sparse.hstack([one - before, -one])
+    each = sparse.hstack([sparse.kron(np.ones((1, zones)), sparse.identity(marks)), sparse.csr_matrix((marks, size))])
+    already = np.zeros((zones, marks))
     if held is not None:
-        rhs0[:, 0] = held
-    A = sparse.vstack([sparse.csr_matrix(work), launches, each], format="csr")
-    b = np.concatenate([[-work_s], rhs0.ravel(), np.full(K, max_machines)])
-    upper = np.concatenate([slots.capacity.ravel(), np.full(n, np.inf)])
-    r = linprog(cost, A_ub=A, b_ub=b, bounds=np.column_stack([np.zeros(2 * n), upper]), method="highs")
-    if r.status != 0:
-        return None, None
-    return r.fun, r.x[:n].reshape(Z, K)
+        already[:, 0] = held
+    found = linprog(  # type: ignore[call-overload]  # the stubs know no sparse matrices
+        cost,
+        A_ub=sparse.vstack([sparse.csr_matrix(work), launches, each], format="csr"),
+        b_ub=np.concatenate([[-work_s], already.ravel(), np.full(marks, machines)]),
+        bounds=np.column_stack([np.zeros(2 * size), np.concatenate([slots.capacity.ravel(), np.full(size, np.inf)])]),
+        method="highs",
+    )
+    if found.status != 0:
+        return float("nan"), None
+    return float(found.fun), found.x[:size].reshape(zones, marks)

@@ -27,9 +27,9 @@ def ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
     return statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
 
 
-def close(name: str, value: float, *, goal: float, better: str = "lower", **detail: Any) -> None:
-    """Print the last line of a benchmark."""
-    met = value <= goal if better == "lower" else value >= goal
+def close(name: str, value: float, *, goal: float, better: str = "lower", also: bool = True, **detail: Any) -> None:
+    """Print the last line of a benchmark. `also`: what must hold beside the number for the goal to be met."""
+    met = also and (value <= goal if better == "lower" else value >= goal)
     print(
         json.dumps(
             {"name": name, "value": round(value, 3), "goal": goal, "better": better, "met": met, "detail": detail}
