@@ -63,6 +63,13 @@ class ForgedRequest(Refusal):
     status = 403
 
 
+class BrowserOnly(Refusal):
+    """Only a person in a browser can do this, no token. Open the address there."""
+
+    code = "browser-only"
+    status = 403
+
+
 class ScopeMissing(Refusal):
     """This needs the scope {scope}, which your token or your role in the studio lacks."""
 
@@ -135,17 +142,14 @@ def caller_of(request: HttpRequest, *, now: datetime) -> Caller | None:
             cursor.execute(_NOTE_USE, [now, token])
     user = User(id=row[4], email=row[5], name=row[6], is_operator=row[7])
     studio = Studio(id=row[8], name=row[9], currency=row[10], zone=row[11])
-    return Caller(user, studio, effective_scopes(Role(role), scopes), token, _address_of(request))
+    return Caller(user, studio, effective_scopes(Role(role), scopes), token, address_of(request))
 
 
 def _session_caller(request: HttpRequest) -> Caller | None:
-    user = getattr(request, "user", None)
-    if not isinstance(user, User) or not user.is_active:
+    user = _signed_in(request)
+    if user is None:
         return None
-    check = CSRFCheck(lambda _: HttpResponse())
-    check.process_request(request)
-    if rejected := check.process_view(request, None, (), {}):  # type: ignore[arg-type]
-        raise ForgedRequest(why=rejected)
+    _check_forgery(request)
     rows = Membership.objects.filter(user=user).select_related("studio").order_by("created_at", "id")
     studios = tuple((row.studio, Role(row.role)) for row in rows)
     if not studios:
@@ -154,10 +158,22 @@ def _session_caller(request: HttpRequest) -> Caller | None:
     studio, role = next(((s, r) for s, r in studios if str(s.id) == wanted), (None, None))
     if studio is None or role is None:
         raise NoSuchStudio(studio=wanted[:64])
-    return Caller(user, studio, ROLE_SCOPES[role], None, _address_of(request), studios)
+    return Caller(user, studio, ROLE_SCOPES[role], None, address_of(request), studios)
 
 
-def _address_of(request: HttpRequest) -> str | None:
+def _signed_in(request: HttpRequest) -> User | None:
+    user = getattr(request, "user", None)
+    return user if isinstance(user, User) and user.is_active else None
+
+
+def _check_forgery(request: HttpRequest) -> None:
+    check = CSRFCheck(lambda _: HttpResponse())
+    check.process_request(request)
+    if rejected := check.process_view(request, None, (), {}):  # type: ignore[arg-type]
+        raise ForgedRequest(why=rejected)
+
+
+def address_of(request: HttpRequest) -> str | None:
     """Give the peer's address; None behind a socket that has none."""
     try:
         return str(ip_address(request.META.get("REMOTE_ADDR", "")))
@@ -182,6 +198,18 @@ class CallerAuthentication(BaseAuthentication):
 
     def authenticate_header(self, request: Request) -> str:
         return "Bearer"
+
+
+class VisitorAuthentication(BaseAuthentication):
+    """Lets in anybody in a browser, signed in or not, member of a studio or not: `request.auth` is None."""
+
+    def authenticate(self, request: Request) -> tuple[User, None] | None:
+        visit = request._request
+        if visit.headers.get("Authorization"):
+            raise BrowserOnly
+        _check_forgery(visit)  # of one who is not signed in too: another site must not sign them in
+        user = _signed_in(visit)
+        return (user, None) if user else None
 
 
 class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
