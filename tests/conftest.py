@@ -77,6 +77,12 @@ def now() -> datetime:
 
 
 @pytest.fixture(autouse=True)
+def _quick_passwords(settings: Any) -> None:
+    """What guards passwords is slow by intent; here nobody steals them."""
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+
+@pytest.fixture(autouse=True)
 def _own_store(tmp_path: Any, settings: Any) -> None:
     """Each test has an object store of its own."""
     settings.FARM_STORAGE_URL = f"file://{tmp_path}/store"

@@ -11,11 +11,12 @@ from allauth.account.signals import password_reset
 from allauth.account.utils import user_pk_to_url_str
 from django.conf import settings
 from django.contrib.auth.password_validation import validate_password
-from django.core.exceptions import ValidationError
+from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import transaction
 from django.dispatch import receiver
 from django.http import HttpRequest
 
+from farm.core.addresses import address_of
 from farm.core.errors import Refusal
 from farm.studios.models import User
 
@@ -39,6 +40,17 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]  # allauth ha
 
     def is_open_for_signup(self, request: HttpRequest) -> bool:
         return bool(settings.FARM_SELF_REGISTRATION)
+
+    def get_client_ip(self, request: HttpRequest) -> str:
+        """Give the address that limits on guessing count by."""
+        address = address_of(request)
+        if address is None:
+            raise PermissionDenied("the address of whoever asks is not known")
+        return address
+
+    def _get_login_attempts_cache_key(self, request: HttpRequest, **credentials: Any) -> str:
+        # Of allauth, with the name that the farm was called by; a guesser has as many of these as there are ports.
+        return str(credentials.get("email", "")).lower()
 
 
 def first_link(user: User) -> str:

@@ -13,12 +13,13 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from farm.core.addresses import address_of
 from farm.core.errors import NotFound
 from farm.core.names import NameField
 from farm.core.pages import page, page_schema
 from farm.core.views import ApiView, once
 from farm.studios import accounts, invitations, members, services
-from farm.studios.authentication import Caller, VisitorAuthentication, address_of, caller
+from farm.studios.authentication import Caller, VisitorAuthentication, caller
 from farm.studios.models import ApiToken, Invitation, Membership, Project, Studio, User
 from farm.studios.roles import Role, Scope
 from farm.studios.tenancy import become_farm, beyond_one_studio

@@ -6,7 +6,6 @@ import hashlib
 import secrets
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from ipaddress import ip_address
 from typing import Any, cast
 from uuid import UUID
 
@@ -17,6 +16,7 @@ from rest_framework.authentication import BaseAuthentication, CSRFCheck
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
+from farm.core.addresses import address_of
 from farm.core.errors import Refusal
 from farm.studios.models import Membership, Studio, User
 from farm.studios.roles import ROLE_SCOPES, Role, Scope, effective_scopes
@@ -123,7 +123,7 @@ def caller_of(request: HttpRequest, *, now: datetime) -> Caller | None:
 
     :raises NotABearerToken: the header is something else
     :raises UnknownToken: the token is unknown, expired or revoked, or its owner no longer a member
-    :raises NoSuchStudio: a session's request names a studio that is not this person's
+    :raises NoSuchStudio: the request names a studio that is not the token's, or not this person's
     :raises NoStudio: the person has none
     :raises ForgedRequest: a session's request that changes something may be another site's
     """
@@ -142,6 +142,8 @@ def caller_of(request: HttpRequest, *, now: datetime) -> Caller | None:
             cursor.execute(_NOTE_USE, [now, token])
     user = User(id=row[4], email=row[5], name=row[6], is_operator=row[7])
     studio = Studio(id=row[8], name=row[9], currency=row[10], zone=row[11])
+    if studio_asked(request) not in {None, studio.id}:
+        raise NoSuchStudio(studio=str(studio_asked(request)))
     return Caller(user, studio, effective_scopes(Role(role), scopes), token, address_of(request))
 
 
@@ -154,11 +156,24 @@ def _session_caller(request: HttpRequest) -> Caller | None:
     studios = tuple((row.studio, Role(row.role)) for row in rows)
     if not studios:
         raise NoStudio
-    wanted = request.headers.get(STUDIO_HEADER, "") or str(studios[0][0].id)
-    studio, role = next(((s, r) for s, r in studios if str(s.id) == wanted), (None, None))
+    wanted = studio_asked(request) or studios[0][0].id
+    studio, role = next(((s, r) for s, r in studios if s.id == wanted), (None, None))
     if studio is None or role is None:
-        raise NoSuchStudio(studio=wanted[:64])
+        raise NoSuchStudio(studio=str(wanted))
     return Caller(user, studio, ROLE_SCOPES[role], None, address_of(request), studios)
+
+
+def studio_asked(request: HttpRequest) -> UUID | None:
+    """
+    Say which studio a request names, if it does.
+
+    :raises NoSuchStudio: what it names is no id
+    """
+    text = request.headers.get(STUDIO_HEADER, "")
+    try:
+        return UUID(text) if text else None
+    except ValueError:
+        raise NoSuchStudio(studio=text[:64]) from None
 
 
 def _signed_in(request: HttpRequest) -> User | None:
@@ -171,14 +186,6 @@ def _check_forgery(request: HttpRequest) -> None:
     check.process_request(request)
     if rejected := check.process_view(request, None, (), {}):  # type: ignore[arg-type]
         raise ForgedRequest(why=rejected)
-
-
-def address_of(request: HttpRequest) -> str | None:
-    """Give the peer's address; None behind a socket that has none."""
-    try:
-        return str(ip_address(request.META.get("REMOTE_ADDR", "")))
-    except ValueError:
-        return None
 
 
 def caller(request: Request) -> Caller:
