@@ -14,9 +14,14 @@ from urllib.parse import urlsplit
 
 import psycopg
 import pytest
+from hypothesis import HealthCheck, settings
 from psycopg import sql
 
 NEEDED = ("FARM_DATABASE_URL", "FARM_DATABASE_OWNER_URL", "FARM_BROKER_URL")
+
+# How long a busy machine takes to think of examples says nothing about the code.
+settings.register_profile("farm", suppress_health_check=[HealthCheck.too_slow], deadline=None)
+settings.load_profile("farm")
 
 
 def pytest_configure(config: pytest.Config) -> None:
