@@ -123,7 +123,17 @@ HEADLESS_FRONTEND_URLS = {
 }
 USERSESSIONS_TRACK_ACTIVITY = True
 # Limits on guessing are counted by all processes together, and outlive a broker that forgets.
-CACHES = {"default": {"BACKEND": "django.core.cache.backends.db.DatabaseCache", "LOCATION": "core_cache"}}
+CACHES = {
+    "default": {
+        "BACKEND": "farm.core.counters.Counters",
+        "LOCATION": "core_cache",
+        "OPTIONS": {"MAX_ENTRIES": 2000},  # beyond it what is over is dropped; what still counts stays
+    }
+}
+# Proxies of the operator's own between people and the farm. What they forward is believed: from where a request comes,
+# and that it came by TLS. With none, nothing forwarded is.
+FARM_TRUSTED_PROXIES = env.int("FARM_TRUSTED_PROXIES", default=0)
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if FARM_TRUSTED_PROXIES > 0 else None
 IS_HTTPS = FARM_URL.startswith("https://")
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_HSTS_INCLUDE_SUBDOMAINS = IS_HTTPS
 SECURE_HSTS_SECONDS = 365 * 86400 if IS_HTTPS else 0

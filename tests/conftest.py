@@ -14,9 +14,14 @@ from urllib.parse import urlsplit
 
 import psycopg
 import pytest
+from hypothesis import HealthCheck, settings
 from psycopg import sql
 
 NEEDED = ("FARM_DATABASE_URL", "FARM_DATABASE_OWNER_URL", "FARM_BROKER_URL")
+
+# How long a busy machine takes to think of examples says nothing about the code.
+settings.register_profile("farm", suppress_health_check=[HealthCheck.too_slow], deadline=None)
+settings.load_profile("farm")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -74,6 +79,12 @@ def django_db_setup(django_test_environment: None, django_db_blocker: Any) -> It
 def now() -> datetime:
     """The moment at which a test happens."""
     return datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
+
+
+@pytest.fixture(autouse=True)
+def _quick_passwords(settings: Any) -> None:
+    """What guards passwords is slow by intent; here nobody steals them."""
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
 @pytest.fixture(autouse=True)

@@ -41,6 +41,7 @@ class ApiView(APIView):
     """A view whose `scopes` say what a token needs for each method."""
 
     scopes: ClassVar[dict[str, str]] = {}
+    is_open: ClassVar[bool] = False  # asked without token or session, by an address that is itself a credential
     http_method_names = ["get", "post", "put", "patch", "delete", "head"]
 
     def scope_for(self, method: str) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, cast
 from uuid import UUID
@@ -18,13 +18,15 @@ from celery import current_app
 from django.db import connection, transaction
 from kombu import Exchange, Queue
 
-from farm.billing.services import HoldRequest, hold, lock_budgets
+from farm.billing.services import HoldRequest, hold, lock_budgets, release
 from farm.core.wakeups import tell_changed
 from farm.dispatch import snapshot
 from farm.dispatch.ends import settle_lost, unsettled
-from farm.dispatch.matching import Assignment, match
-from farm.dispatch.predicting import predict
+from farm.dispatch.matching import Assignment, StepDemand, match
+from farm.dispatch.predicting import expected_ms, predict
+from farm.dispatch.turns import Past
 from farm.fleet.models import Worker
+from farm.fleet.selectors import is_farm_paused
 from farm.jobs.status import REVISION
 from workers.protocol import LEASE_S
 
@@ -59,19 +61,45 @@ class _Candidate:
     p95_ms: int | None
 
 
-def run_pass(*, now: datetime, without: Sequence[UUID] = ()) -> Pass:
-    """Take ready tasks and free slots, match, claim, and tell the workers. `without`: cost objects to leave alone."""
+def run_pass(*, now: datetime, without: Sequence[UUID] = (), past: Past | None = None) -> Pass:
+    """
+    Take ready tasks and free slots, match, claim, and tell the workers.
+
+    `without`: cost objects to leave alone. `past`: what parties got before, kept by whoever runs the passes. A farm
+    that is paused starts nothing.
+    """
     demand, weight = snapshot.demand(without=without)
     done = Pass(ready=sum(d.ready for d in demand))
-    if not demand:
+    if not demand or is_farm_paused():
         return done
-    free = snapshot.slots()
-    assignments = match(free, demand, snapshot.shares(weight), now=now)[:MAX_CLAIMS]
+    there = snapshot.supply()
+    shares = snapshot.shares(weight, there.running)
+    if past is not None:
+        past.pass_to(now)
+        shares = replace(shares, debt=past.debts())
+    known = snapshot.known_on(demand, there.classes)
+    assignments = match(there.slots, known, shares, now=now, limits=snapshot.limits(known))[:MAX_CLAIMS]
+    if past is not None:
+        held = _held_with(assignments, demand, there)
+        past.remember({d.project: d.studio for d in demand}, replace(shares, running=held))
     if assignments:
-        classes = {(s.worker, s.index): s.worker_class for s in free}
-        binds = {s.worker for s in free if s.binds}
+        classes = {(s.worker, s.index): s.worker_class for s in there.slots}
+        binds = {s.worker for s in there.slots if s.binds}
         claim(assignments, classes, binds, done, now=now)
     return done
+
+
+def _held_with(
+    assignments: Sequence[Assignment], demand: Sequence[StepDemand], there: snapshot.Supply
+) -> dict[UUID, int]:
+    """Give how many slots each studio and project holds with what it is lent now."""
+    whose = {d.step: (d.studio, d.project) for d in demand}
+    idle = {(s.worker, s.index) for s in there.slots if not s.held}
+    held = dict(there.running)
+    for step, _ in {(a.step, (a.worker, a.slot)) for a in assignments if (a.worker, a.slot) in idle}:
+        for party in whose[step]:
+            held[party] = held.get(party, 0) + 1
+    return held
 
 
 def claim(
@@ -92,7 +120,7 @@ def claim(
         lost = unsettled([c.task for c in candidates])
         lock_budgets(attempts=[a.id for a in lost], cost_objects={c.cost_object for c in candidates}, now=now)
         settle_lost(lost, now=now)
-        granted = _hold(attempts, done, now=now)
+        granted = _without_leavers(_hold(attempts, done, now=now), now=now)
         _lease(granted, now=now)
         _bind(granted, binds)
         tell_changed("jobs", *{c.job for c in granted.values()})
@@ -102,15 +130,30 @@ def claim(
     tell(done.told)
 
 
-_PICK = """
+# One that was overtaken has not stopped yet: its task waits for that.
+_IS_FREE = """
+status = 'ready' AND NOT EXISTS (SELECT FROM dispatch_attempt a
+                                  WHERE a.task_id = k.id AND a.status IN ('assigned', 'started'))
+"""
+
+_PICK = f"""
 SELECT t.id, t.step_id, t.job_id, t.studio_id, j.cost_object_id, j.purpose
   FROM unnest(%s::uuid[], %s::int[]) AS w(step, n)
-  CROSS JOIN LATERAL (SELECT id, step_id, job_id, studio_id FROM jobs_task k WHERE step_id = w.step AND status = 'ready'
-                         AND NOT EXISTS (SELECT FROM dispatch_attempt a  -- one that was overtaken has not stopped yet
-                                          WHERE a.task_id = k.id AND a.status IN ('assigned', 'started'))
+  CROSS JOIN LATERAL (SELECT id, step_id, job_id, studio_id FROM jobs_task k WHERE step_id = w.step AND {_IS_FREE}
                        ORDER BY rank, index LIMIT w.n FOR NO KEY UPDATE SKIP LOCKED) t
   JOIN jobs_job j ON j.id = t.job_id AND j.status = 'active'
-"""
+"""  # noqa: S608
+
+_PICK_THESE = f"""
+SELECT t.id, t.step_id, t.job_id, t.studio_id, j.cost_object_id, j.purpose
+  FROM (SELECT k.id, step_id, job_id, studio_id FROM unnest(%s::uuid[]) WITH ORDINALITY AS c(id, place)
+          JOIN jobs_task k ON k.id = c.id WHERE {_IS_FREE} ORDER BY c.place FOR NO KEY UPDATE OF k SKIP LOCKED) t
+  JOIN jobs_job j ON j.id = t.job_id AND j.status = 'active'
+"""  # noqa: S608
+
+_FEW = f"SELECT id, step_id, index, rank FROM jobs_task k WHERE step_id = ANY(%s) AND {_IS_FREE}"  # noqa: S608
+
+_PACES = "SELECT step_id, worker_class, recent_ms, recent_tasks FROM dispatch_pace WHERE step_id = ANY(%s)"
 
 
 def _candidates(assignments: Sequence[Assignment], classes: dict[tuple[UUID, int], str]) -> list[_Candidate]:
@@ -125,20 +168,61 @@ def _candidates(assignments: Sequence[Assignment], classes: dict[tuple[UUID, int
     if not lent:
         return []
     with connection.cursor() as cursor:
-        cursor.execute(_PICK, [list(lent), [len(a) for a in lent.values()]])
-        tasks = cursor.fetchall()
-        cursor.execute(
-            "SELECT step_id, worker_class, recent_ms FROM dispatch_pace WHERE step_id = ANY(%s)", [list(lent)]
-        )
-        paces = {(step, kind): p.p95 for step, kind, recent in cursor.fetchall() if (p := predict(recent))}
+        cursor.execute(_PACES, [list(lent)])
+        paces = cursor.fetchall()
+        tasks = _pick(cursor, lent, paces)
+    p95 = {(step, kind): p.p95 for step, kind, recent, _ in paces if (p := predict(recent))}
     found = []
     for task, step, job, studio, cost_object, purpose in tasks:
         to = lent[step].pop(0)
         kind = classes[to.worker, to.slot]
         found.append(
-            _Candidate(task, step, job, studio, cost_object, to.worker, to.slot, kind, purpose, paces.get((step, kind)))
+            _Candidate(task, step, job, studio, cost_object, to.worker, to.slot, kind, purpose, p95.get((step, kind)))
         )
     return found
+
+
+def _pick(cursor: Any, lent: dict[UUID, list[Assignment]], paces: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Lock so many ready tasks of each step: the first by rank; of steps with few left, the longest."""
+    tails = {step for step, to in lent.items() if to[-1].is_tail}
+    rest = {step: len(to) for step, to in lent.items() if step not in tails}
+    tasks: list[tuple[Any, ...]] = []
+    if rest:
+        cursor.execute(_PICK, [list(rest), list(rest.values())])
+        tasks += cursor.fetchall()
+    if tails:
+        cursor.execute(_FEW, [list(tails)])
+        few = cursor.fetchall()
+        cursor.execute(_PICK_THESE, [_longest(few, {step: len(lent[step]) for step in tails}, paces)])
+        tasks += cursor.fetchall()
+    return tasks
+
+
+def _longest(
+    tasks: Sequence[tuple[UUID, UUID, int, int]], wanted: dict[UUID, int], paces: Sequence[tuple[Any, ...]]
+) -> list[UUID]:
+    """Give so many tasks of each step, those first that a person put first, then the longest predicted. Pure."""
+    seen: dict[UUID, list[tuple[int, int]]] = defaultdict(list)
+    for step, _, recent, places in paces:
+        seen[step] += zip(places, recent[-len(places) :] if places else (), strict=True)
+    rows = sorted(tasks, key=lambda t: (t[3] >= 0, -expected_ms(t[2], seen[t[1]]) if t[3] >= 0 else 0, t[3], t[2]))
+    by_step: dict[UUID, list[UUID]] = defaultdict(list)
+    for task, step, _, _ in rows:
+        by_step[step].append(task)
+    return [task for step, found in by_step.items() for task in found[: wanted[step]]]
+
+
+def _without_leavers(granted: dict[UUID, _Candidate], *, now: datetime) -> dict[UUID, _Candidate]:
+    """
+    Lock the workers, last of all as a sync does, and let those go that began to leave since we looked.
+
+    What was held for them is released; their tasks stay ready.
+    """
+    rows = Worker.objects.select_for_update(no_key=True).filter(pk__in={c.worker for c in granted.values()})
+    ready = set(rows.filter(status="ready").order_by("pk").values_list("pk", flat=True))
+    if leaving := [attempt for attempt, c in granted.items() if c.worker not in ready]:
+        release(leaving, now=now)
+    return {attempt: c for attempt, c in granted.items() if c.worker in ready}
 
 
 def _lock_steps(steps: set[UUID]) -> None:

@@ -15,6 +15,7 @@ from django.utils import timezone
 from farm.core.wakeups import DISPATCH, listener, wake_reconciler
 from farm.dispatch.claims import run_pass
 from farm.dispatch.leases import REAP_INTERVAL, reap
+from farm.dispatch.turns import Past
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +32,7 @@ class Dispatcher:
     def __init__(self) -> None:
         self.stop = threading.Event()
         self.short: dict[UUID, datetime] = {}  # cost objects the budget refused, and when to try again
+        self.past = Past()
         self.next_reap = 0.0
         self.next_capacity = 0.0
 
@@ -77,7 +79,7 @@ class Dispatcher:
         now = timezone.now()
         self.short = {cost_object: until for cost_object, until in self.short.items() if until > now}
         try:
-            done = run_pass(now=now, without=list(self.short))
+            done = run_pass(now=now, without=list(self.short), past=self.past)
         except (OperationalError, InterfaceError):
             raise
         except DatabaseError:

@@ -342,22 +342,25 @@ def _output_row(attempt: Attempt, o: OutputReport) -> tuple[Any, ...]:
     )
 
 
+_LEARN = f"""
+INSERT INTO dispatch_pace AS p (studio_id, step_id, worker_class, recent_ms, recent_tasks) VALUES (%s, %s, %s, %s, %s)
+ON CONFLICT (step_id, worker_class) DO UPDATE
+   SET recent_ms = (p.recent_ms || excluded.recent_ms)
+                   [greatest(1, cardinality(p.recent_ms || excluded.recent_ms) - {RECENT - 1}):],
+       recent_tasks = (p.recent_tasks || excluded.recent_tasks)
+                      [greatest(1, cardinality(p.recent_tasks || excluded.recent_tasks) - {RECENT - 1}):]
+"""  # noqa: S608
+
+
 def _learn_pace(attempts: Sequence[Attempt]) -> None:
     """Remember how long the frames took, for predictions."""
-    took: dict[tuple[UUID, UUID, str], list[int]] = defaultdict(list)
+    took: dict[tuple[UUID, UUID, str], list[Attempt]] = defaultdict(list)
     for attempt in attempts:
-        took[attempt.studio_id, attempt.step_id, attempt.worker_class].append(min(attempt.render_ms, 2**31 - 1))
+        took[attempt.studio_id, attempt.step_id, attempt.worker_class].append(attempt)
     with connection.cursor() as cursor:
-        for (studio, step, kind), times in sorted(took.items(), key=lambda item: (item[0][1], item[0][2])):
-            cursor.execute(
-                f"""
-                INSERT INTO dispatch_pace AS p (studio_id, step_id, worker_class, recent_ms) VALUES (%s, %s, %s, %s)
-                ON CONFLICT (step_id, worker_class) DO UPDATE
-                   SET recent_ms = (p.recent_ms || excluded.recent_ms)
-                                   [greatest(1, cardinality(p.recent_ms || excluded.recent_ms) - {RECENT - 1}):]
-                """,  # noqa: S608
-                [studio, step, kind, times],
-            )
+        for (studio, step, kind), frames in sorted(took.items(), key=lambda item: (item[0][1], item[0][2])):
+            times, places = [min(a.render_ms, 2**31 - 1) for a in frames], [a.task.index for a in frames]
+            cursor.execute(_LEARN, [studio, step, kind, times[-RECENT:], places[-RECENT:]])
 
 
 def unsettled(tasks: Sequence[UUID]) -> list[Attempt]:

@@ -111,6 +111,7 @@ class Pace(models.Model):
     step = models.ForeignKey(Step, models.CASCADE)
     worker_class = models.CharField(max_length=64)
     recent_ms = ArrayField(models.IntegerField(), default=list)  # newest last, at most `RECENT`
+    recent_tasks = ArrayField(models.IntegerField(), default=list)  # the same frames' places in the step
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["step", "worker_class"], name="one_pace_per_step_and_class")]
@@ -140,3 +141,22 @@ class Reaper(models.Model):
 
     id = models.IntegerField(primary_key=True, default=1)
     at = models.DateTimeField()
+
+
+class Allowance(models.Model):
+    """What a studio or a project may count on, and the most it may have, in slots at once."""
+
+    id = UuidKey()
+    studio = models.ForeignKey(Studio, models.CASCADE)
+    subject = models.UUIDField(unique=True)  # the studio itself, or one of its projects
+    guaranteed_slots = models.IntegerField(default=0)
+    max_slots = models.IntegerField(null=True)  # None: as many as there are
+
+
+class Limit(models.Model):
+    """How much of a thing that is not a machine's may be in use at once: licences, for instance."""
+
+    id = UuidKey()
+    name = models.CharField(max_length=64, unique=True)
+    most = models.FloatField()
+    is_per_host = models.BooleanField(default=False)  # False: each task at work uses its part; True: each worker does

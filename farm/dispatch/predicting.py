@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 RECENT = 50
@@ -66,3 +66,30 @@ def queue_depth(p50_ms: int | None) -> int:
     if p50_ms is None or p50_ms >= 60_000:
         return 1
     return 2 if p50_ms >= 1_000 else 6
+
+
+def expected_ms(task: int, seen: Sequence[tuple[int, int]]) -> float:
+    """
+    Say how long one task of a step will take, from finished ones as (place in the step, milliseconds).
+
+    Frames are like their neighbours: each weighs by the square of how near it is.
+    """
+    if not seen:
+        return 0.0
+    weights = [1 / (1 + abs(place - task)) ** 2 for place, _ in seen]
+    return sum(w * ms for w, (_, ms) in zip(weights, seen, strict=True)) / sum(weights)
+
+
+def scaled(p50_ms: Mapping[str, int], speeds: Mapping[str, float | None]) -> dict[str, int]:
+    """
+    Give the times of one task on more classes of worker: where none was measured, from the one nearest in speed.
+
+    Classes whose speed nobody knows stay unknown.
+    """
+    known = [(name, s) for name in p50_ms if (s := speeds.get(name))]
+    found = dict(p50_ms)
+    for name, speed in speeds.items():
+        if name not in found and speed and known:
+            like, its = min(known, key=lambda item: (abs(math.log(item[1] / speed)), item[0]))
+            found[name] = max(1, round(p50_ms[like] * its / speed))
+    return found

@@ -3,6 +3,7 @@ What a step needs and what a slot has, in OpenJD's words (2023-09 "host requirem
 
 Amounts: `worker.vcpu`, `worker.memory` (MiB), `worker.gpu`, `worker.gpu.memory` (MiB), `worker.disk.scratch` (GiB).
 Attributes: `worker.os.family`, `worker.cpu.arch`, and the farm's own `farmhand:fleet` and `farmhand:<software>`.
+A limit (`farmhand:amount.limit.<name>`, licences for instance) is an amount too, but of the farm, not of a slot.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from farm.core.errors import Refusal
@@ -23,6 +25,7 @@ class UnknownCapability(Refusal):
 
 
 AMOUNTS = ("worker.vcpu", "worker.memory", "worker.gpu", "worker.gpu.memory", "worker.disk.scratch")
+LIMIT = "farmhand:limit."
 ATTRIBUTES = ("worker.os.family", "worker.cpu.arch", "farmhand:fleet", "farmhand:blender")
 
 
@@ -39,6 +42,16 @@ class Requirements:
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Requirements:
         return cls(stored.get("amounts", {}), stored.get("attributes", {}))
+
+    @cached_property
+    def limits(self) -> Mapping[str, float]:
+        """How much of each of the farm's limits a task uses."""
+        return {name.removeprefix(LIMIT): used for name, used in self.amounts.items() if name.startswith(LIMIT)}
+
+    @cached_property
+    def of_slot(self) -> Mapping[str, float]:
+        """The least amounts that one slot must have."""
+        return {name: least for name, least in self.amounts.items() if not name.startswith(LIMIT)}
 
     @property
     def needs_gpu(self) -> bool:
@@ -62,11 +75,11 @@ def parse_host_requirements(host: Mapping[str, Any]) -> Requirements:
     amounts = {}
     for wish in host.get("amounts", []):
         name = _plain(wish["name"], "amount.")
-        if name not in AMOUNTS:
+        if name not in AMOUNTS and not _is_limit(name):
             raise UnknownCapability(
                 name=wish["name"], known=", ".join(f"amount.{a}" for a in AMOUNTS), field="template"
             )
-        amounts[name] = float(wish.get("min", 0))
+        amounts[name] = float(wish.get("min", 1 if _is_limit(name) else 0))
     attributes = {}
     for wish in host.get("attributes", []):
         name = _plain(wish["name"], "attr.")
@@ -78,6 +91,10 @@ def parse_host_requirements(host: Mapping[str, Any]) -> Requirements:
     return Requirements(amounts, attributes)
 
 
+def _is_limit(name: str) -> bool:
+    return name.startswith(LIMIT) and len(name) > len(LIMIT)
+
+
 def _plain(name: str, kind: str) -> str:
     """`attr.worker.os.family` → `worker.os.family`; `farmhand:attr.fleet` → `farmhand:fleet`."""
     vendor, colon, rest = name.rpartition(":")
@@ -86,7 +103,7 @@ def _plain(name: str, kind: str) -> str:
 
 def shortfall(needed: Requirements, has: Capabilities) -> tuple[str, Any] | None:
     """Give the first requirement that the slot does not meet, as (name, what is needed); None when it meets all."""
-    for name, least in needed.amounts.items():
+    for name, least in needed.of_slot.items():
         if has.amounts.get(name, 0) < least:
             return name, least
     for name, wanted in needed.attributes.items():

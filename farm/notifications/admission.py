@@ -16,7 +16,7 @@ from farm.core.errors import Invalid, NotFound, Refusal
 from farm.core.pages import parse_id, query_of
 from farm.notifications.selectors import jobs_there
 from farm.notifications.streams import Ticket
-from farm.studios.authentication import STUDIO_HEADER, Caller, NoSuchStudio, ScopeMissing, caller_of
+from farm.studios.authentication import STUDIO_HEADER, Caller, NoSuchStudio, ScopeMissing, caller_of, studio_asked
 from farm.studios.roles import Scope
 
 MOST_JOBS = 20
@@ -77,7 +77,7 @@ def _caller(request: HttpRequest, studio: str) -> Caller:
     caller = caller_of(request, now=timezone.now())
     if caller is None:
         raise SignedOut
-    if studio and str(caller.studio.id) != studio:
+    if studio and caller.studio.id != studio_asked(request):
         raise NoSuchStudio(studio=studio[:64])
     return caller
 

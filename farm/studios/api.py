@@ -1,4 +1,4 @@
-"""`/api/v1/me`, `/projects`, `/tokens`."""
+"""`/api/v1/me`, `/studio`, `/members`, `/invitations`, `/projects`, `/tokens`."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from farm.core.addresses import address_of
 from farm.core.errors import NotFound
 from farm.core.names import NameField
 from farm.core.pages import page, page_schema
 from farm.core.views import ApiView, once
-from farm.studios import members, services
-from farm.studios.authentication import Caller, caller
-from farm.studios.models import ApiToken, Membership, Project, Studio, User
+from farm.studios import accounts, invitations, members, services
+from farm.studios.authentication import Caller, VisitorAuthentication, caller
+from farm.studios.models import ApiToken, Invitation, Membership, Project, Studio, User
 from farm.studios.roles import Role, Scope
+from farm.studios.tenancy import become_farm, beyond_one_studio
 
 
 class MyStudioSerializer(serializers.Serializer[Any]):
@@ -85,10 +87,46 @@ class MemberSerializer(serializers.ModelSerializer[Membership]):
         fields = ["id", "user_id", "email", "name", "role", "last_seen_at", "created_at"]
 
 
-class InvitationSerializer(serializers.Serializer[Any]):
+class InvitationSerializer(serializers.ModelSerializer[Invitation]):
+    """Somebody asked into the studio who has not answered yet; past `expires_at` it leads nowhere until sent again."""
+
+    inviter = serializers.CharField(help_text="How who invited them is called, or their mail address")
+
+    class Meta:
+        model = Invitation
+        fields = ["id", "email", "role", "inviter", "created_at", "sent_at", "expires_at"]
+
+
+class NewInvitationSerializer(serializers.Serializer[Any]):
     """Whom to invite, as what."""
 
     email = serializers.EmailField(max_length=254)
+    role = serializers.ChoiceField(choices=list(Role))
+
+
+class OpenInvitationSerializer(serializers.Serializer[Any]):
+    """What an invitation's link leads to."""
+
+    studio = serializers.CharField()
+    email = serializers.EmailField()
+    role = serializers.ChoiceField(choices=list(Role))
+    inviter = serializers.CharField(help_text="How who invited you is called, or their mail address")
+    has_account = serializers.BooleanField(help_text="Sign in as `email` to accept; false: give a name and a password")
+    expires_at = serializers.DateTimeField()
+
+
+class AcceptSerializer(serializers.Serializer[Any]):
+    """Nothing, from one who is signed in; else what makes the account."""
+
+    name = NameField(required=False)
+    password = serializers.CharField(required=False, max_length=128, trim_whitespace=False)
+
+
+class JoinedSerializer(serializers.Serializer[Any]):
+    """The studio that one is a member of now."""
+
+    studio = serializers.CharField()
+    studio_id = serializers.UUIDField()
     role = serializers.ChoiceField(choices=list(Role))
 
 
@@ -213,20 +251,12 @@ class StudioView(ApiView):
 class MembersView(ApiView):
     """The studio's people."""
 
-    scopes = {"GET": Scope.STUDIO_READ, "POST": Scope.STUDIO_WRITE}
+    scopes = {"GET": Scope.STUDIO_READ}
 
     @extend_schema(responses=page_schema(MemberSerializer), operation_id="members_list")
     def get(self, request: Request) -> Response:
         people = User.objects.only("id", "email", "name", "last_login")
         return page(request, Membership.objects.prefetch_related(Prefetch("user", people)), MemberSerializer)
-
-    @extend_schema(request=InvitationSerializer, responses={201: MemberSerializer}, operation_id="members_invite")
-    @once
-    def post(self, request: Request) -> Response:
-        """Make somebody a member; a mail tells them, and lets a newcomer set a password."""
-        wish = self.parse(request, InvitationSerializer)
-        membership = members.invite(caller(request), email=wish["email"], role=Role(wish["role"]))
-        return Response(MemberSerializer(membership).data, status=201)
 
 
 class MemberView(ApiView):
@@ -238,13 +268,109 @@ class MemberView(ApiView):
     def patch(self, request: Request, member_id: UUID) -> Response:
         """Give the member another role."""
         role = Role(self.parse(request, RoleSerializer)["role"])
-        return Response(MemberSerializer(members.change_role(caller(request), member_id, role=role)).data)
+        changed = members.change_role(caller(request), member_id, role=role, now=timezone.now())
+        return Response(MemberSerializer(changed).data)
 
     @extend_schema(responses={204: None}, operation_id="members_remove")
     def delete(self, request: Request, member_id: UUID) -> Response:
         """Take the member out of the studio; their tokens for it end at once."""
         members.remove_member(caller(request), member_id, now=timezone.now())
         return Response(status=204)
+
+
+class InvitationsView(ApiView):
+    """Who was asked into the studio and has not answered yet."""
+
+    scopes = {"GET": Scope.STUDIO_READ, "POST": Scope.STUDIO_WRITE}
+
+    @extend_schema(responses=page_schema(InvitationSerializer), operation_id="invitations_list")
+    def get(self, request: Request) -> Response:
+        return page(request, invitations.pending(), InvitationSerializer)
+
+    @extend_schema(
+        request=NewInvitationSerializer, responses={201: InvitationSerializer}, operation_id="invitations_create"
+    )
+    @once
+    def post(self, request: Request) -> Response:
+        """Invite somebody by mail; they are a member once they accept."""
+        wish = self.parse(request, NewInvitationSerializer)
+        made = invitations.invite(caller(request), email=wish["email"], role=Role(wish["role"]), now=timezone.now())
+        return Response(InvitationSerializer(made).data, status=201)
+
+
+class InvitationView(ApiView):
+    """One invitation that waits for an answer."""
+
+    scopes = {"DELETE": Scope.STUDIO_WRITE}
+
+    @extend_schema(responses={204: None}, operation_id="invitations_revoke")
+    def delete(self, request: Request, invitation_id: UUID) -> Response:
+        """Take it back: its link leads nowhere from now on."""
+        invitations.revoke(caller(request), invitation_id, now=timezone.now())
+        return Response(status=204)
+
+
+class ResendView(ApiView):
+    """An invitation once more."""
+
+    scopes = {"POST": Scope.STUDIO_WRITE}
+
+    @extend_schema(request=None, responses=InvitationSerializer, operation_id="invitations_resend")
+    def post(self, request: Request, invitation_id: UUID) -> Response:
+        """Send it again, good for another week; the link of the mail before ends."""
+        again = invitations.resend(caller(request), invitation_id, now=timezone.now())
+        return Response(InvitationSerializer(again).data)
+
+
+class OpenInvitationView(ApiView):
+    """What an invitation's mail leads to. Its token is all that is asked for."""
+
+    is_open = True
+    authentication_classes = []
+    permission_classes = []
+
+    @extend_schema(responses=OpenInvitationSerializer, operation_id="invitation_get", auth=[])
+    def get(self, request: Request, token: str) -> Response:
+        """Say who invites whom, and whether the address has an account to sign in with."""
+        with beyond_one_studio(""):
+            found = invitations.open_invitation(token, now=timezone.now())
+            has_account = accounts.has_account(found.email)
+        inviter = found.invited_by
+        return Response(
+            {
+                "studio": found.studio.name,
+                "email": found.email,
+                "role": found.role,
+                "inviter": (inviter.name or inviter.email) if inviter else "",
+                "has_account": has_account,
+                "expires_at": found.expires_at,
+            }
+        )
+
+
+class AcceptView(ApiView):
+    """Yes to an invitation."""
+
+    is_open = True
+    authentication_classes = [VisitorAuthentication]
+    permission_classes = []
+
+    @extend_schema(request=AcceptSerializer, responses=JoinedSerializer, operation_id="invitation_accept", auth=[])
+    def post(self, request: Request, token: str) -> Response:
+        """Join: as who is signed in, or with a new account of this name and password, which is then signed in."""
+        wish = self.parse(request, AcceptSerializer)
+        become_farm()  # for the rest of this request, which is about a person and no studio of theirs yet
+        membership = self._join(request, token, wish)
+        studio = membership.studio
+        return Response({"studio": studio.name, "studio_id": studio.id, "role": membership.role})
+
+    def _join(self, request: Request, token: str, wish: dict[str, str]) -> Membership:
+        when: dict[str, Any] = {"now": timezone.now(), "address": address_of(request._request)}
+        if isinstance(request.user, User):
+            return invitations.join(token, request.user, **when)
+        membership = invitations.join_anew(token, name=wish.get("name", ""), password=wish.get("password", ""), **when)
+        accounts.sign_in(request._request, membership.user)
+        return membership
 
 
 class TokensView(ApiView):
@@ -284,6 +410,11 @@ urls = [
     path("studio", StudioView.as_view()),
     path("members", MembersView.as_view()),
     path("members/<uuid:member_id>", MemberView.as_view()),
+    path("members/invitations", InvitationsView.as_view()),
+    path("members/invitations/<uuid:invitation_id>", InvitationView.as_view()),
+    path("members/invitations/<uuid:invitation_id>/resend", ResendView.as_view()),
+    path("invitations/<str:token>", OpenInvitationView.as_view()),
+    path("invitations/<str:token>/accept", AcceptView.as_view()),
     path("projects", ProjectsView.as_view()),
     path("tokens", TokensView.as_view()),
     path("tokens/<uuid:token_id>", TokenView.as_view()),

@@ -6,7 +6,6 @@ import hashlib
 import secrets
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from ipaddress import ip_address
 from typing import Any, cast
 from uuid import UUID
 
@@ -17,6 +16,7 @@ from rest_framework.authentication import BaseAuthentication, CSRFCheck
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
+from farm.core.addresses import address_of
 from farm.core.errors import Refusal
 from farm.studios.models import Membership, Studio, User
 from farm.studios.roles import ROLE_SCOPES, Role, Scope, effective_scopes
@@ -60,6 +60,13 @@ class ForgedRequest(Refusal):
     """The browser's request lacks its sign against forgery ({why}). Reload the page and do it again."""
 
     code = "csrf-failed"
+    status = 403
+
+
+class BrowserOnly(Refusal):
+    """Only a person in a browser can do this, no token. Open the address there."""
+
+    code = "browser-only"
     status = 403
 
 
@@ -116,7 +123,7 @@ def caller_of(request: HttpRequest, *, now: datetime) -> Caller | None:
 
     :raises NotABearerToken: the header is something else
     :raises UnknownToken: the token is unknown, expired or revoked, or its owner no longer a member
-    :raises NoSuchStudio: a session's request names a studio that is not this person's
+    :raises NoSuchStudio: the request names a studio that is not the token's, or not this person's
     :raises NoStudio: the person has none
     :raises ForgedRequest: a session's request that changes something may be another site's
     """
@@ -135,34 +142,50 @@ def caller_of(request: HttpRequest, *, now: datetime) -> Caller | None:
             cursor.execute(_NOTE_USE, [now, token])
     user = User(id=row[4], email=row[5], name=row[6], is_operator=row[7])
     studio = Studio(id=row[8], name=row[9], currency=row[10], zone=row[11])
-    return Caller(user, studio, effective_scopes(Role(role), scopes), token, _address_of(request))
+    if studio_asked(request) not in {None, studio.id}:
+        raise NoSuchStudio(studio=str(studio_asked(request)))
+    return Caller(user, studio, effective_scopes(Role(role), scopes), token, address_of(request))
 
 
 def _session_caller(request: HttpRequest) -> Caller | None:
-    user = getattr(request, "user", None)
-    if not isinstance(user, User) or not user.is_active:
+    user = _signed_in(request)
+    if user is None:
         return None
-    check = CSRFCheck(lambda _: HttpResponse())
-    check.process_request(request)
-    if rejected := check.process_view(request, None, (), {}):  # type: ignore[arg-type]
-        raise ForgedRequest(why=rejected)
+    _check_forgery(request)
     rows = Membership.objects.filter(user=user).select_related("studio").order_by("created_at", "id")
     studios = tuple((row.studio, Role(row.role)) for row in rows)
     if not studios:
         raise NoStudio
-    wanted = request.headers.get(STUDIO_HEADER, "") or str(studios[0][0].id)
-    studio, role = next(((s, r) for s, r in studios if str(s.id) == wanted), (None, None))
+    wanted = studio_asked(request) or studios[0][0].id
+    studio, role = next(((s, r) for s, r in studios if s.id == wanted), (None, None))
     if studio is None or role is None:
-        raise NoSuchStudio(studio=wanted[:64])
-    return Caller(user, studio, ROLE_SCOPES[role], None, _address_of(request), studios)
+        raise NoSuchStudio(studio=str(wanted))
+    return Caller(user, studio, ROLE_SCOPES[role], None, address_of(request), studios)
 
 
-def _address_of(request: HttpRequest) -> str | None:
-    """Give the peer's address; None behind a socket that has none."""
+def studio_asked(request: HttpRequest) -> UUID | None:
+    """
+    Say which studio a request names, if it does.
+
+    :raises NoSuchStudio: what it names is no id
+    """
+    text = request.headers.get(STUDIO_HEADER, "")
     try:
-        return str(ip_address(request.META.get("REMOTE_ADDR", "")))
+        return UUID(text) if text else None
     except ValueError:
-        return None
+        raise NoSuchStudio(studio=text[:64]) from None
+
+
+def _signed_in(request: HttpRequest) -> User | None:
+    user = getattr(request, "user", None)
+    return user if isinstance(user, User) and user.is_active else None
+
+
+def _check_forgery(request: HttpRequest) -> None:
+    check = CSRFCheck(lambda _: HttpResponse())
+    check.process_request(request)
+    if rejected := check.process_view(request, None, (), {}):  # type: ignore[arg-type]
+        raise ForgedRequest(why=rejected)
 
 
 def caller(request: Request) -> Caller:
@@ -182,6 +205,18 @@ class CallerAuthentication(BaseAuthentication):
 
     def authenticate_header(self, request: Request) -> str:
         return "Bearer"
+
+
+class VisitorAuthentication(BaseAuthentication):
+    """Lets in anybody in a browser, signed in or not, member of a studio or not: `request.auth` is None."""
+
+    def authenticate(self, request: Request) -> tuple[User, None] | None:
+        visit = request._request
+        if visit.headers.get("Authorization"):
+            raise BrowserOnly
+        _check_forgery(visit)  # of one who is not signed in too: another site must not sign them in
+        user = _signed_in(visit)
+        return (user, None) if user else None
 
 
 class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]

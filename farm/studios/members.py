@@ -1,32 +1,23 @@
-"""Who belongs to a studio and in which role: inviting, changing, removing people; their own profile; the studio's."""
+"""Who belongs to a studio and in which role: changing and removing people; their own profile; the studio's."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from functools import partial
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
-from django.core.mail import send_mail
 from django.db import IntegrityError, transaction
 from django.db.models import Prefetch
 
 from farm.core.errors import Invalid, NotFound, Refusal
-from farm.studios.accounts import first_link
+from farm.studios import invitations
 from farm.studios.authentication import Caller
 from farm.studios.models import ApiToken, Membership, Studio, User
 from farm.studios.roles import Role
-from farm.studios.services import NameTaken, audit, check_zone
+from farm.studios.services import NameTaken, audit, check_reach, check_zone
 from farm.studios.tenancy import beyond_one_studio
 
 LANGUAGES = ("", "en", "zh-CN")
-INVITATION = """{inviter} invites you to the studio {studio} on Farmhand, as {role}.
-
-{what}
-"""
-FIRST_TIME = "Set a password here and you are in (the link works once, for {days} days):\n{link}"
-AGAIN = "You have an account already. Sign in and choose the studio at the top of the page:\n{link}"
 
 
 class LastOwner(Refusal):
@@ -35,68 +26,37 @@ class LastOwner(Refusal):
     code = "last-owner"
 
 
-class AlreadyMember(Refusal):
-    """{email} is a member of this studio already, as {role}. Change the role instead."""
-
-    code = "already-member"
-
-
-def invite(caller: Caller, *, email: str, role: Role) -> Membership:
+def change_role(caller: Caller, membership_id: UUID, *, role: Role, now: datetime) -> Membership:
     """
-    Make somebody a member and tell them by mail; a newcomer's mail has the link that sets a password.
+    Give a member another role; it holds from their next request on, for their tokens and what they invited too.
 
-    :raises AlreadyMember: they are one; who never signed in yet gets a new link instead
-    """
-    with beyond_one_studio(caller.studio.id):
-        user = User.objects.filter(email__iexact=email).first() or User.objects.create_user(email)
-        membership, is_new = Membership.objects.get_or_create(
-            studio_id=caller.studio.id, user=user, defaults={"role": role}
-        )
-        membership.user = user
-        is_newcomer = not user.has_usable_password()
-        if not is_new and not is_newcomer:
-            raise AlreadyMember(email=user.email, role=membership.role, field="email")
-        text = _invitation(caller, user, Role(membership.role), is_newcomer=is_newcomer)
-    audit(caller, "member.invited", subject=user.id, email=user.email, role=str(membership.role))
-    send = partial(send_mail, f"Farmhand: {caller.studio.name} invites you", text, None, [user.email])
-    transaction.on_commit(send, robust=True)  # who got no mail is invited once more
-    return membership
-
-
-def _invitation(caller: Caller, user: User, role: Role, *, is_newcomer: bool) -> str:
-    if is_newcomer:
-        what = FIRST_TIME.format(days=settings.PASSWORD_RESET_TIMEOUT // 86400, link=first_link(user))
-    else:
-        what = AGAIN.format(link=settings.FARM_URL)
-    return INVITATION.format(
-        inviter=caller.user.name or caller.user.email, studio=caller.studio.name, role=role, what=what
-    )
-
-
-def change_role(caller: Caller, membership_id: UUID, *, role: Role) -> Membership:
-    """
-    Give a member another role; it holds from their next request on, for their tokens too.
-
+    :raises RoleTooWide: the member's role, or the new one, may do what the caller may not
     :raises LastOwner: a studio keeps an owner
     """
     membership = _member(membership_id)
+    for either in (Role(membership.role), role):
+        check_reach(caller, either)
     if role != Role.OWNER:
         _keep_an_owner(membership)
     membership.role = role
     membership.save(update_fields=["role"])
+    invitations.revoke_beyond(membership.user_id, role, now=now)
     audit(caller, "member.changed", subject=membership.user_id, email=membership.user.email, role=str(role))
     return membership
 
 
 def remove_member(caller: Caller, membership_id: UUID, *, now: datetime) -> None:
     """
-    Take a member out of the studio; their tokens for it end at once, what they made stays.
+    Take a member out of the studio; their tokens and invitations for it end at once, what they made stays.
 
+    :raises RoleTooWide: the member may do what the caller may not
     :raises LastOwner: a studio keeps an owner
     """
     membership = _member(membership_id)
+    check_reach(caller, Role(membership.role))
     _keep_an_owner(membership)
     ApiToken.objects.filter(user_id=membership.user_id, revoked_at=None).update(revoked_at=now)
+    invitations.revoke_beyond(membership.user_id, None, now=now)
     with beyond_one_studio(caller.studio.id):
         Membership.objects.filter(pk=membership.pk).delete()
     audit(caller, "member.removed", subject=membership.user_id, email=membership.user.email)

@@ -67,6 +67,32 @@ class Membership(models.Model):
         constraints = [models.UniqueConstraint(fields=["studio", "user"], name="one_role_per_studio_and_user")]
 
 
+class Invitation(models.Model):
+    """Somebody asked into a studio by mail; unanswered until accepted or taken back."""
+
+    id = UuidKey()
+    studio = models.ForeignKey(Studio, models.CASCADE)
+    email = models.EmailField()  # in lower case
+    role = models.CharField(max_length=16, choices=choices(Role))
+    digest = models.CharField(max_length=64, unique=True)  # SHA-256 of the token in the mail's link
+    invited_by = models.ForeignKey(User, models.SET_NULL, null=True)
+    mails = models.IntegerField(default=1)  # sent so far
+    sent_at = models.DateTimeField()
+    expires_at = models.DateTimeField()
+    accepted_at = models.DateTimeField(null=True)
+    revoked_at = models.DateTimeField(null=True)
+    created_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["studio", "email"],
+                condition=models.Q(accepted_at=None, revoked_at=None),
+                name="one_open_invitation_per_studio_and_mail",
+            )
+        ]
+
+
 class Project(models.Model):
     """A show or commission of a studio: its home region, and the regions where machines may run for it."""
 

@@ -15,7 +15,7 @@ from django.db import IntegrityError, transaction
 from farm.core.errors import Invalid, Refusal
 from farm.studios.authentication import Caller, new_token
 from farm.studios.models import ApiToken, AuditRow, Membership, Project, Studio, User
-from farm.studios.roles import Role, Scope
+from farm.studios.roles import ROLE_SCOPES, Role, Scope
 
 MAX_TOKEN_DAYS = 366
 
@@ -44,6 +44,23 @@ class ScopeTooWide(Refusal):
 
     code = "scope-too-wide"
     status = 403
+
+
+class RoleTooWide(Refusal):
+    """You cannot give, change or take the role {role}: your own token or role lacks {scopes}."""
+
+    code = "role-too-wide"
+    status = 403
+
+
+def check_reach(caller: Caller, role: Role) -> None:
+    """
+    See that a role may do nothing that whoever deals with it may not.
+
+    :raises RoleTooWide: it may
+    """
+    if beyond := ROLE_SCOPES[role] - caller.scopes:
+        raise RoleTooWide(role=str(role), scopes=", ".join(sorted(beyond)), field="role")
 
 
 def audit(caller: Caller, act: str, *, subject: UUID | None = None, **params: Any) -> None:

@@ -96,7 +96,15 @@ def _farm(folder: Folder, env: Mapping[str, str], port: int, events: int) -> Seq
     celery: Command = (python, "-m", "celery", "-A", "farm")
     granian: Command = (python.with_name("granian"), "--interface", "wsgi", "--host", "127.0.0.1", "--port", str(port))
     uvicorn: Command = (python.with_name("uvicorn"), "--host", "127.0.0.1", "--port", str(events))
-    quiet = ("--no-access-log", "--no-server-header", "--lifespan", "on", "--timeout-graceful-shutdown", "3")
+    quiet = (
+        "--no-access-log",
+        "--no-server-header",
+        "--no-proxy-headers",
+        "--lifespan",
+        "on",
+        "--timeout-graceful-shutdown",
+        "3",
+    )
     size = ("--workers", "2", "--blocking-threads", "12", "--backlog", "1024")
     worker = ("--loglevel", "INFO", "--concurrency", "2")
     beat = ("--loglevel", "INFO", "--schedule", folder.run / "beat-schedule", "--pidfile", "")

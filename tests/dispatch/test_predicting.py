@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from farm.dispatch.predicting import predict, quantile, queue_depth, timeout_s
+from farm.dispatch.predicting import expected_ms, predict, quantile, queue_depth, scaled, timeout_s
 
 times = st.lists(st.integers(1, 10_000_000), min_size=1, max_size=50)
 
@@ -50,3 +51,24 @@ class TestTimeout:
 class TestQueueDepth:
     def test_grows_as_frames_get_shorter(self) -> None:
         assert [queue_depth(ms) for ms in (None, 60_000, 2_000, 200)] == [1, 1, 2, 6]
+
+
+class TestExpectedMs:
+    def test_the_nearest_frame_weighs_most(self) -> None:
+        seen = [(0, 1_000), (10, 9_000)]
+
+        assert expected_ms(9, seen) > 8_000 > 2_000 > expected_ms(1, seen)
+
+    def test_lies_between_what_was_seen(self) -> None:
+        assert expected_ms(5, [(0, 1_000), (10, 9_000)]) == pytest.approx(5_000)
+        assert expected_ms(3, []) == 0.0
+
+
+class TestScaled:
+    def test_a_class_nobody_measured_is_told_from_the_one_nearest_in_speed(self) -> None:
+        speeds = {"T4": 0.5, "L4": 1.0, "H100": 4.0}
+
+        assert scaled({"T4": 8_000, "H100": 1_500}, speeds) == {"T4": 8_000, "H100": 1_500, "L4": 4_000}
+
+    def test_what_has_no_known_speed_stays_unknown(self) -> None:
+        assert scaled({"cpu": 9_000}, {"cpu": None, "L4": 1.0}) == {"cpu": 9_000}

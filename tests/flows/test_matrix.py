@@ -25,8 +25,9 @@ from farm.results.models import Movie
 from farm.scenes.manifest import read_manifest
 from farm.scenes.services import create_scene, create_version, record_report
 from farm.studios.authentication import Caller
+from farm.studios.invitations import invite
 from farm.studios.models import ApiToken, Membership
-from farm.studios.roles import Scope
+from farm.studios.roles import Role, Scope
 from tests.api import Answer, Api, token_of
 from tests.farm import Customer, dispatch, open_customer, start_worker, submit
 from tests.scenes.reports import a_report
@@ -46,6 +47,9 @@ OTHER_DOORS = {
     "api/openapi.json",
     "api/docs",
 }
+
+# Of the public API, but for whoever holds the token in the address; tests/studios/test_invitations.py knocks at them.
+OPEN_DOORS = {("GET", "invitations/<str:token>"), ("POST", "invitations/<str:token>/accept")}
 
 
 @dataclass(frozen=True)
@@ -92,11 +96,14 @@ MATRIX: dict[tuple[str, str], Entry] = {
     ("GET", "studio"): Entry(nothing=lambda body: "name" in body),
     ("PATCH", "studio"): Entry(body={"zone": "UTC"}, nothing=lambda body: body["zone"] == "UTC"),
     ("GET", "members"): Entry(nothing=lambda body: len(body["results"]) == 1),
-    ("POST", "members"): Entry(
-        201, {"email": "new@example.com", "role": "artist"}, nothing=lambda body: body["role"] == "artist"
-    ),
     ("PATCH", "members/<uuid:member_id>"): Entry(body={"role": "owner"}),
     ("DELETE", "members/<uuid:member_id>"): Entry(409),  # the last owner
+    ("GET", "members/invitations"): Entry(nothing=no_rows),
+    ("POST", "members/invitations"): Entry(
+        201, {"email": "new@example.com", "role": "artist"}, nothing=lambda body: body["role"] == "artist"
+    ),
+    ("DELETE", "members/invitations/<uuid:invitation_id>"): Entry(204),
+    ("POST", "members/invitations/<uuid:invitation_id>/resend"): Entry(),
     ("GET", "projects"): Entry(nothing=lambda body: len(body["results"]) == 1),
     ("POST", "projects"): Entry(201, {"name": "New"}, nothing=lambda body: body["name"] == "New"),
     ("GET", "tokens"): Entry(nothing=lambda body: len(body["results"]) == 1),
@@ -216,12 +223,14 @@ def patterns(resolver: URLResolver, prefix: str = "") -> Iterator[tuple[str, Any
             yield from patterns(pattern, here)
 
 
-def api_routes() -> list[Route]:
+def api_routes(*, is_open: bool = False) -> list[Route]:
     found = []
     for path, callback in patterns(get_resolver()):
         if path.startswith("api/v1/"):
             view = callback.view_class
             assert issubclass(view, ApiView), path
+            if view.is_open != is_open:
+                continue
             verbs = [v for v in view.http_method_names if v != "head" and hasattr(view, v)]
             found += [Route(path.removeprefix("api/v1/"), v.upper(), view().scope_for(v.upper())) for v in verbs]
     return found
@@ -248,7 +257,9 @@ def open_house(name: str, now: datetime) -> House:
     Attempt.objects.filter(pk=attempt.pk).update(log_chunks=1)
     Movie.objects.create(studio=customer.studio, job=job)
     token_of(customer)
+    invitation = invite(caller, email="asked@example.com", role=Role.ARTIST, now=now)
     ids = {
+        "invitation_id": invitation.id,
         "project_id": customer.project.id,
         "own_project_id": customer.project.id,
         "token_id": ApiToken.objects.filter(studio=customer.studio).latest("created_at").id,
@@ -318,6 +329,9 @@ class TestEveryRoute:
         others = {path for path, _ in patterns(get_resolver()) if not path.startswith("api/v1/")}
         # Signing in is django-allauth's; the rest is the portal's one page.
         assert {path for path in others if not path.startswith(("_allauth/", "^(?!"))} == OTHER_DOORS
+
+    def test_that_is_open_is_known(self) -> None:
+        assert {(route.verb, route.path) for route in api_routes(is_open=True)} == OPEN_DOORS
 
     def test_needs_a_scope_that_there_is(self) -> None:
         assert {route.path: route.scope for route in api_routes() if route.scope not in set(Scope)} == {}

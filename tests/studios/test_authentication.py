@@ -52,14 +52,11 @@ class TestCallerOf:
     def test_without_a_header_there_is_nobody(self, now: datetime) -> None:
         assert caller_of(RequestFactory().get("/"), now=now) is None
 
-    @pytest.mark.parametrize("address", ["", "unix:", "/run/farm.sock"])
-    def test_behind_a_socket_without_an_address_there_is_none(
-        self, customer: Customer, now: datetime, address: str
-    ) -> None:
-        caller = call(issue(customer, now)[1], now=now, address=address)
+    def test_it_does_not_act_in_another_studio_than_the_request_names(self, customer: Customer) -> None:
+        api, other = Api(customer), open_customer("Other")
 
-        assert caller is not None
-        assert caller.address is None
+        assert api.get("me", **{"X-Farm-Studio": str(customer.studio.id)}).status == 200
+        assert api.get("me", **{"X-Farm-Studio": str(other.studio.id)}).code == "no-such-studio"
 
     @pytest.mark.parametrize("spoil", [str.lower, str.upper, lambda t: t[:-1], lambda t: t + "x", lambda t: t[3:]])
     def test_a_token_that_is_only_alike_is_unknown(self, customer: Customer, now: datetime, spoil: object) -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from django.core import mail
 from django.core.cache import cache
 
-from farm.studios.models import AuditRow, Membership, User
+from farm.studios.models import Membership, User
 from farm.studios.roles import Role
 from tests.api import Api
 from tests.farm import Customer, open_customer
-from tests.studios.browser import Browser
 
 pytestmark = pytest.mark.django_db(transaction=False)
 
@@ -26,58 +24,16 @@ def api(customer: Customer) -> Api:
     return Api(customer)
 
 
-def invite(api: Api, email: str, role: str = "artist") -> str:
-    answer = api.post("members", {"email": email, "role": role})
-    assert answer.status == 201, answer.body
-    return str(answer.body["id"])
-
-
-class TestInvite:
-    def test_a_newcomer_gets_a_link_by_mail_and_is_in(
-        self, api: Api, django_capture_on_commit_callbacks: pytest.FixtureRequest
-    ) -> None:
-        with django_capture_on_commit_callbacks(execute=True):  # type: ignore[operator]
-            invite(api, "bo@example.com")
-
-        link = next(word for word in str(mail.outbox[-1].body).split() if "/set-password/" in word)
-        browser = Browser()
-        browser.set_password(link)
-        browser.sign_in("bo@example.com")
-        assert browser("GET", "/api/v1/me").body["studios"][0]["role"] == "artist"
-
-    def test_somebody_with_an_account_keeps_it(self, api: Api) -> None:
-        other = open_customer("Other")
-        User.objects.get(pk=other.user.pk).set_password("x")
-        person = User.objects.get(pk=other.user.pk)
-        person.set_password("a long password")
-        person.save()
-
-        invite(api, other.user.email)
-
-        assert Membership.objects.filter(user=other.user).count() == 2
-
-    def test_a_member_is_not_invited_twice(self, api: Api, customer: Customer) -> None:
-        person = User.objects.get(pk=customer.user.pk)
-        person.set_password("a long password")
-        person.save()
-
-        answer = api.post("members", {"email": customer.user.email.upper(), "role": "viewer"})
-
-        assert (answer.code, answer.fields) == ("already-member", [("email", "already-member")])
-
-    def test_one_who_never_came_gets_another_link(self, api: Api) -> None:
-        assert invite(api, "bo@example.com") == invite(api, "bo@example.com")
-
-    def test_it_is_written_down(self, api: Api) -> None:
-        invite(api, "bo@example.com")
-
-        assert AuditRow.objects.get(act="member.invited").params == {"email": "bo@example.com", "role": "artist"}
+def enrol(customer: Customer, email: str, role: Role = Role.ARTIST) -> tuple[str, Customer]:
+    """Make somebody a member: the membership's id, and they in the studio."""
+    user = User.objects.create_user(email)
+    membership = Membership.objects.create(studio=customer.studio, user=user, role=role)
+    return str(membership.id), Customer(customer.studio, user, customer.project)
 
 
 class TestChangeRole:
     def test_the_new_role_holds_at_once(self, api: Api, customer: Customer) -> None:
-        member = invite(api, "bo@example.com", "viewer")
-        bo = Customer(customer.studio, User.objects.get(email="bo@example.com"), customer.project)
+        member, bo = enrol(customer, "bo@example.com", Role.VIEWER)
         theirs = Api(bo)
         assert theirs.post("projects", {"name": "P"}).code == "scope-missing"
 
@@ -100,8 +56,7 @@ class TestChangeRole:
 
 class TestRemoveMember:
     def test_their_tokens_end_and_the_person_stays(self, api: Api, customer: Customer) -> None:
-        member = invite(api, "bo@example.com")
-        bo = Customer(customer.studio, User.objects.get(email="bo@example.com"), customer.project)
+        member, bo = enrol(customer, "bo@example.com")
         theirs = Api(bo)
 
         assert api("DELETE", f"members/{member}").status == 204

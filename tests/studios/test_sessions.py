@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -12,11 +13,21 @@ from django.core.cache import cache
 from farm.studios.accounts import first_link
 from farm.studios.models import Membership, User
 from farm.studios.roles import Role
-from tests.api import Api
+from tests.api import Api, token_of
 from tests.farm import Customer, open_customer, submit
 from tests.studios.browser import PASSWORD, Browser, with_password
 
 pytestmark = pytest.mark.django_db
+
+
+GUESSES = 5  # at one address within five minutes
+
+
+def refused(browser: Browser, customer: Customer, password: str) -> str:
+    """Try to sign in in vain; give why."""
+    answer = browser.sign_in(customer.user.email, password)
+    assert answer.status == 400, answer
+    return str(answer.body["errors"][0]["code"])
 
 
 @pytest.fixture
@@ -64,11 +75,36 @@ class TestSignIn:
     def test_guessing_is_slowed_down(self, customer: Customer) -> None:
         with_password(customer.user)
 
-        answers = {Browser().sign_in(customer.user.email, f"guess {n}").status for n in range(12)}
+        assert {refused(Browser(), customer, f"guess {n}") for n in range(GUESSES)} == {"email_password_mismatch"}
 
-        assert 429 in answers or any(
-            Browser().sign_in(customer.user.email).body["errors"][0]["code"] == "too_many_login_attempts" for _ in "x"
-        )
+        assert refused(Browser(), customer, "one guess more") == "too_many_login_attempts"
+        assert refused(Browser(), customer, PASSWORD) == "too_many_login_attempts"
+
+    @pytest.mark.parametrize(
+        "disguise",
+        [
+            lambda n: {"REMOTE_ADDR": f"192.0.2.{n}"},
+            lambda n: {"HTTP_X_FORWARDED_FOR": f"192.0.2.{n}"},
+            lambda n: {"HTTP_HOST": f"localhost:{n}"},
+        ],
+    )
+    def test_guessing_at_one_is_slowed_down_from_wherever_it_comes(self, customer: Customer, disguise: Any) -> None:
+        with_password(customer.user)
+        browsers = [Browser() for _ in range(GUESSES + 1)]
+        for number, browser in enumerate(browsers):
+            browser.client.defaults.update(disguise(number))
+
+        answers = [refused(browser, customer, "guess") for browser in browsers]
+
+        assert answers == ["email_password_mismatch"] * GUESSES + ["too_many_login_attempts"]
+
+    def test_somebody_else_still_signs_in(self, customer: Customer) -> None:
+        other = open_customer("Other")
+        with_password(other.user)
+        for number in range(GUESSES + 1):
+            refused(Browser(), customer, f"guess {number}")
+
+        assert Browser().sign_in(other.user.email).status == 200
 
     def test_nobody_registers_unless_the_operator_lets_them(self, customer: Customer) -> None:
         body = {"email": "new@example.com", "password": PASSWORD}
@@ -113,7 +149,15 @@ class TestSession:
         assert len(browser("GET", "/api/v1/jobs").body["results"]) == 1
         assert browser("PATCH", "/api/v1/studio", {"zone": "UTC"}).code == "scope-missing"
 
-    @pytest.mark.parametrize("wanted", ["0" * 8, "00000000-0000-0000-0000-000000000000"])
+    @pytest.mark.parametrize("spell", [str, str.upper, lambda s: s.replace("-", ""), lambda s: f"{{{s}}}"])
+    def test_a_studio_is_chosen_by_its_id_however_that_is_written(
+        self, browser: Browser, customer: Customer, spell: Any
+    ) -> None:
+        browser.studio = spell(str(customer.studio.id))
+
+        assert browser("GET", "/api/v1/me").body["studio"] == "Nordlicht"
+
+    @pytest.mark.parametrize("wanted", ["0" * 8, "00000000-0000-0000-0000-000000000000", "Nordlicht", "'"])
     def test_a_studio_that_is_not_the_persons_is_not_there(self, browser: Browser, wanted: str) -> None:
         browser.studio = wanted
 
@@ -153,8 +197,18 @@ class TestSession:
 
     def test_a_token_beside_it_is_the_token_that_counts(self, browser: Browser) -> None:
         stranger = open_customer("Stranger")
+        browser.client.defaults["HTTP_AUTHORIZATION"] = f"Bearer {token_of(stranger, scopes=['studio:read'])}"
 
-        assert Api(stranger).get("me").body["studio"] == "Stranger"
+        me = browser("GET", "/api/v1/me").body
+        made = browser("POST", "/api/v1/projects", {"name": "P"})
+
+        assert (me["user"], me["studio"], me["scopes"]) == (stranger.user.email, "Stranger", ["studio:read"])
+        assert made.code == "scope-missing"
+
+    def test_a_bad_token_beside_it_is_not_made_good_by_it(self, browser: Browser) -> None:
+        browser.client.defaults["HTTP_AUTHORIZATION"] = "Bearer fh_unknown"
+
+        assert browser("GET", "/api/v1/me").status == 401
 
 
 class TestPortal:

@@ -107,9 +107,9 @@ function Invite() {
   const { t } = useTranslation("studios");
   const known = useQueryClient();
   const form = useForm<{ email: string; role: Role }>({ initialValues: { email: "", role: "artist" } });
-  const invite = api.useMutation("post", "/api/v1/members", {
-    onSuccess: (member) => {
-      notifications.show({ message: t("invited", { email: member.email }) });
+  const invite = api.useMutation("post", "/api/v1/members/invitations", {
+    onSuccess: (invitation) => {
+      notifications.show({ message: t("invited", { email: invitation.email }) });
       form.reset();
       void known.invalidateQueries();
     },
