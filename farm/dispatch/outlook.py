@@ -11,7 +11,7 @@ from uuid import UUID
 from django.db import connection
 
 from farm.dispatch.matching import StepDemand
-from farm.dispatch.predicting import predict
+from farm.dispatch.predicting import predict, scaled
 from farm.fleet import supply
 from farm.fleet.catalogue import speed
 from farm.fleet.models import Fleet, Pool, Worker
@@ -77,7 +77,7 @@ def _demand(step: StepDemand, fleets: Sequence[Fleet], offered: Sequence[Offer])
     return Demand(
         step=step.step,
         studio=step.studio,
-        fleets=frozenset(f.id for f in fleets if f.name in names and (not f.studios or step.studio in f.studios)),
+        fleets=frozenset(f.id for f in fleets if f.name in names and _is_open(f, step)),
         ready=step.ready,
         deadline=step.deadline,
         seconds=seconds_on({o.worker_class for o in able}, step.p50_ms),
@@ -85,16 +85,18 @@ def _demand(step: StepDemand, fleets: Sequence[Fleet], offered: Sequence[Offer])
     )
 
 
+def _is_open(fleet: Fleet, step: StepDemand) -> bool:
+    """Say whether a fleet serves the step's studio, where its project's machines may run."""
+    is_theirs = not fleet.studios or step.studio in fleet.studios
+    return is_theirs and (not step.regions or fleet.region in step.regions)
+
+
 def seconds_on(classes: Iterable[str], p50_ms: Mapping[str, int]) -> dict[str, float]:
-    """Give the seconds of a task by class of worker: measured there, else scaled by how fast its GPU is known to be."""
-    measured = {name: ms / 1000 for name, ms in p50_ms.items()}
-    work = [seconds * pace for name, seconds in measured.items() if (pace := speed(name))]
-    found = {}
-    for name in classes:
-        pace = speed(name)
-        usual = max(measured.values()) if measured else UNKNOWN_TASK_S
-        found[name] = measured.get(name) or (sum(work) / len(work) / pace if work and pace else usual)
-    return found
+    """Give the seconds of a task by class of worker: measured there, else scaled by speed, else like the slowest."""
+    names = set(classes)
+    known = scaled(p50_ms, {name: speed(name) for name in names | p50_ms.keys()})
+    usual = max(p50_ms.values()) / 1000 if p50_ms else UNKNOWN_TASK_S
+    return {name: known[name] / 1000 if name in known else usual for name in names}
 
 
 # --- machines

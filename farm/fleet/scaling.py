@@ -76,6 +76,7 @@ class _Machine:
     promised_s: float = 0.0  # slot-seconds that earlier deadlines need
     kept_s: float = 0.0  # the same, while counting what may be let go
     is_kept: bool = False
+    is_weighed: bool = False  # for work that waits: what is not kept is not needed
     claimed: int = 0  # slots
 
     @property
@@ -326,6 +327,7 @@ class _Plan:
             most = min(self._room_of(offer), demand.ready)
         else:
             each, most = self._hoped(offer.pool, demand), HOPED
+            self.waits.add(offer.fleet.id)
         if each < LEAST_TASKS:
             return 0.0
         count = min(most, math.ceil(missing / each))
@@ -492,6 +494,8 @@ class _Plan:
             key=lambda m: (m.is_reserve, self._cost(m.pool, demand, is_new=False), -min(m.free_s)),
         )
         for machine in order:
+            machine.is_weighed = True
+        for machine in order:
             if got >= enough:
                 break
             task_s = self._task_s(demand, machine.pool)
@@ -526,7 +530,8 @@ class _Plan:
         view, rules = machine.view, machine.fleet.rules
         assert view is not None
         if view.busy:
-            return price_of(machine.pool) > 0 and (machine.is_reserve or not rules.idle_timeout)
+            is_loose = machine.is_reserve or machine.is_weighed or not rules.idle_timeout
+            return price_of(machine.pool) > 0 and is_loose
         since = view.idle_since or view.requested_at
         return machine.is_reserve or self.now - since >= rules.idle_timeout
 
@@ -537,7 +542,7 @@ class _Plan:
         if drain or end:
             return "surplus" if drain else "idle"
         if fleet.id in self.waits:
-            return "waits"  # for spot: on demand would be in time later, too
+            return "waits"  # for spot that is sold out now: there is time
         return "limit" if fleet.id in self.cut else "content"
 
     def _numbers(self, fleet: FleetView) -> dict[str, int | float | str]:

@@ -15,8 +15,9 @@ from datetime import UTC, datetime, timedelta
 from typing import cast
 from uuid import UUID
 
-from farm.dispatch.matching import Shares, Slot, StepDemand, match
+from farm.dispatch.matching import Slot, StepDemand, match
 from farm.dispatch.predicting import RECENT, predict
+from farm.dispatch.turns import Shares
 from farm.fleet.pools import HALF_LIFE, MARKETS, Market, PoolKey, wait_after
 from farm.fleet.requirements import Capabilities, Requirements
 from farm.fleet.situation import (
@@ -318,7 +319,7 @@ class Simulation:
             worker=machine.id, index=slot.index, worker_class=machine.pool.zone.worker_class,
             capabilities=self._capabilities[fleet], purposes=("render", "inspection"), studio=machine.studio,
             binds=not plan.shares_machines, step=slot.step.id if slot.step else None, scene_versions=frozenset(),
-            held=0,
+            held=0, price_micro=self._price_micro(machine.pool), is_safe=not machine.pool.is_spot,
         )  # fmt: skip
 
     def _step_view(self, step: SimStep) -> StepDemand:
@@ -559,12 +560,15 @@ class Simulation:
         everywhere = frozenset(self.fleet_ids)
         return Snapshot([self._demand(s, everywhere) for s in self.steps.values() if len(s.queue)], fleets)
 
+    def _price_micro(self, pool: SimPool) -> int:
+        usd = pool.zone.spot_usd.at(self.scenario.start_s + self.now) if pool.is_spot else pool.zone.on_demand_usd
+        return round(usd * MICRO)
+
     def _pool_view(self, pool: SimPool) -> PoolView:
         pool.pass_time(self.now)
         zone = pool.zone
-        usd = zone.spot_usd.at(self.scenario.start_s + self.now) if pool.is_spot else zone.on_demand_usd
         return PoolView(
-            key=pool.key, worker_class=zone.worker_class, slots=zone.slots, price_micro=round(usd * MICRO),
+            key=pool.key, worker_class=zone.worker_class, slots=zone.slots, price_micro=self._price_micro(pool),
             on_demand_micro=round(zone.on_demand_usd * MICRO), boot_s=self.world.boot_s,
             refused_until=moment(pool.refused_until_s) if pool.refused_until_s is not None else None,
             refused_at=moment(pool.refused_s) if pool.refused_s is not None else None,
