@@ -26,6 +26,7 @@ class Me(TypedDict):
     studio: str
     studio_id: str
     currency: str
+    is_looking: bool
     scopes: list[str]
 
 
