@@ -410,6 +410,7 @@ class _Plan:
         if not usual and self._has_given_up(demand):
             usual = offers
         free = self._claim(able, demand, demand.ready)
+        self._keep_busy(able, demand.ready - free)
         self._ask(demand, usual, self._breadth(demand, able, usual[0].pool) - free if usual else 0, "in-parallel")
 
     def _breadth(self, demand: Demand, able: Sequence[_Machine], pool: PoolView) -> int:
@@ -443,6 +444,15 @@ class _Plan:
                 if not machine.fleet.shares_machines:
                     machine.studio = demand.studio
         return claimed
+
+    @staticmethod
+    def _keep_busy(able: Sequence[_Machine], tasks: int) -> None:
+        """Keep the machines at work that will be free first for what waits."""
+        for machine in sorted((m for m in able if m.view and m.view.busy), key=lambda m: min(m.free_s)):
+            if tasks <= 0:
+                return
+            machine.is_kept = True
+            tasks -= len(machine.free_s)
 
     def _ask(self, demand: Demand, offers: Sequence[_Offer], slots: int, reason: str) -> None:
         """Ask for slots where a task is cheapest, as far as there is room."""

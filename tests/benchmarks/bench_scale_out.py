@@ -36,6 +36,7 @@ BEFORE = MACHINES // 4
 SHARE = 0.95
 BOOT_S, SPREAD, NEVER = 90.0, 0.25, 0.01
 FAULTS = 0.2  # of passes, while it grows
+WORTH = 10  # tasks for each machine that is to come, so that the policy finds it worth its start-up
 PASS_S, AUDIT_S = 5.0, 30.0
 START = datetime(2026, 12, 1, tzinfo=UTC)
 TYPES = ("g6.xlarge", "g5.xlarge", "g4dn.xlarge")
@@ -151,6 +152,8 @@ class Run:
             for fleet in Fleet.objects.filter(provider="ec2"):
                 refresh_pools(fleet, now=self.clock.now)
         self.customer = open_customer(f"Studio {self.number}")
+        self.customer.project.machine_regions = self.regions
+        self.customer.project.save(update_fields=["machine_regions"])
 
     def allow(self, machines: int) -> None:
         """Each region gets its part: fleets that could do the same work would each want all of it."""
@@ -161,7 +164,7 @@ class Run:
     def want(self, tasks: int) -> None:
         from tests.farm import submit
 
-        submit(self.customer, frames=f"1-{tasks}", now=self.clock.now)
+        submit(self.customer, frames=f"1-{tasks * WORTH}", now=self.clock.now)
 
     def until(self, enough: int) -> None:
         """Let the farm's beat run until so many have registered; between its passes, machines boot."""

@@ -20,7 +20,7 @@ from farm.fleet.services import register
 from farm.fleet.supply import refresh_pools
 from farm.jobs.models import Job
 from tests.cloud.ec2_server import Cloud, Ec2Server, Instance
-from tests.farm import FakeWorker, dispatch, local_fleet, open_customer, submit
+from tests.farm import Customer, FakeWorker, dispatch, local_fleet, open_customer, submit
 from tests.fleet.registering import introduction
 
 pytestmark = pytest.mark.django_db
@@ -51,6 +51,14 @@ def fleet(cloud: Cloud, now: datetime) -> Fleet:
     return fleet
 
 
+def customer() -> Customer:
+    """Open a studio whose project's machines may run in the cloud's region."""
+    found = open_customer()
+    found.project.machine_regions = [REGION]
+    found.project.save(update_fields=["machine_regions"])
+    return found
+
+
 def come_up(instance: Instance, *, now: datetime) -> FakeWorker:
     """Do as the machine's boot script does: register with what its user data holds."""
     script = dict(line.split("=", 1) for line in instance.user_data.splitlines()[1:4])
@@ -60,7 +68,7 @@ def come_up(instance: Instance, *, now: datetime) -> FakeWorker:
 
 class TestARentedMachine:
     def test_comes_for_a_job_renders_it_and_goes(self, cloud: Cloud, fleet: Fleet, now: datetime) -> None:
-        job = submit(open_customer(), frames="1-3", now=now)
+        job = submit(customer(), frames="1-3", now=now)
 
         provide(now=now)
         workers = [come_up(instance, now=now) for instance in cloud.live()]
@@ -80,7 +88,7 @@ class TestARentedMachine:
     def test_that_the_cloud_takes_without_a_word_is_missed_and_replaced(
         self, cloud: Cloud, fleet: Fleet, now: datetime
     ) -> None:
-        submit(open_customer(), frames="1", now=now)
+        submit(customer(), frames="1", now=now)
         provide(now=now)
         (instance,) = cloud.live()
         worker = come_up(instance, now=now)
@@ -96,7 +104,7 @@ class TestARentedMachine:
     def test_whose_launch_was_never_heard_of_again_is_found_and_used(
         self, cloud: Cloud, fleet: Fleet, now: datetime
     ) -> None:
-        submit(open_customer(), frames="1-2", now=now)
+        submit(customer(), frames="1-2", now=now)
         cloud.lost["CreateFleet"] = 99
         provide(now=now)
         assert (len(cloud.live()), Worker.objects.filter(status="requested").count()) == (2, 2)
@@ -110,7 +118,7 @@ class TestARentedMachine:
     def test_of_a_sold_out_region_is_not_asked_for_again_and_again(
         self, cloud: Cloud, fleet: Fleet, now: datetime
     ) -> None:
-        submit(open_customer(), frames="1-2", now=now)
+        submit(customer(), frames="1-2", now=now)
         cloud.quotas = {"L-3819A6DF": 0.0}
 
         for seconds in range(0, 60, 5):
