@@ -78,6 +78,7 @@ INSTALLED_APPS = [
     "farm.dispatch",
     "farm.results",
     "farm.notifications",
+    "farm.rehearsals",
 ]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",

@@ -15,6 +15,7 @@ from datetime import datetime
 from uuid import UUID
 
 from farm.fleet.pools import Market
+from farm.fleet.scaling import decide
 from farm.fleet.situation import (
     UNKNOWN_TASK_S,
     Decision,
@@ -125,14 +126,14 @@ Rule = Callable[[Outlook], tuple[int, int]]  # targets: spot, on demand
 
 
 def policy(rule: Rule) -> Callable[[Snapshot, datetime], Mapping[UUID, Decision]]:
-    def decide(snapshot: Snapshot, now: datetime) -> Mapping[UUID, Decision]:
+    def follow(snapshot: Snapshot, now: datetime) -> Mapping[UUID, Decision]:
         seen = look(snapshot, now)
         if not seen.tasks and not seen.fleet.machines:
             return {}
         spot, on_demand = rule(seen) if seen.tasks else (0, 0)
         return {seen.fleet.id: toward(seen, spot=spot, on_demand=on_demand)}
 
-    return decide
+    return follow
 
 
 class FixedOnDemand:
@@ -214,3 +215,17 @@ BASELINES: dict[str, Callable[[], Rule]] = {
     "uniform-progress": UniformProgress,
     "uniform-progress-rate": lambda: UniformProgress(1.25),
 }
+
+Make = Callable[[], Callable[[Snapshot, datetime], Mapping[UUID, Decision]]]
+
+
+def the_farms() -> Callable[[Snapshot, datetime], Mapping[UUID, Decision]]:
+    """Give the product's own policy."""
+    return lambda snapshot, now: decide(snapshot, now=now)
+
+
+def _maker(rule: Callable[[], Rule]) -> Make:
+    return lambda: policy(rule())
+
+
+MAKERS: dict[str, Make] = {name: _maker(rule) for name, rule in BASELINES.items()}

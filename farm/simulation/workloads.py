@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -90,3 +92,38 @@ def calibrated(hints: Sequence[float], mean: float, sigma: float, doubt: float) 
     middle = math.log(mean) - sigma * sigma / 2
     slope = sigma**2 / (sigma**2 + doubt**2)
     return [math.exp(middle + slope * (math.log(h) - middle) + sigma**2 * (1 - slope) / 2) for h in hints]
+
+
+def from_csv(path: Path, *, seed: int = 1) -> Workload:
+    """
+    Read jobs of one step each: job, studio, submitted_s, deadline_s ("" for none), tasks, mean_s and sigma (0.5).
+
+    :raises KeyError: a column is missing
+    :raises ValueError: a cell is no number
+    """
+    rng = random.Random(seed)
+    with path.open(newline="", encoding="utf-8") as file:
+        return Workload([_read(row, rng) for row in csv.DictReader(file)])
+
+
+def _read(row: Mapping[str, str], rng: random.Random) -> JobPlan:
+    frames = make_step(rng, tasks=int(row["tasks"]), mean_s=float(row["mean_s"]), sigma=float(row.get("sigma") or 0.5))
+    return JobPlan(
+        name=row["job"],
+        studio=row["studio"],
+        steps=[frames],
+        submitted_s=float(row["submitted_s"]),
+        deadline_s=float(row["deadline_s"]) if row["deadline_s"] else None,
+    )
+
+
+def make_workload(*, jobs: int, deadline_s: float, seed: int = 1) -> Workload:
+    """Make up jobs of three studios over the first hour, each with a deadline so long after its submission."""
+    rng = random.Random(seed)
+    found = []
+    for number in range(jobs):
+        at = rng.uniform(0, 3600)
+        step = make_step(rng, tasks=rng.randint(100, 400), mean_s=rng.uniform(60, 600))
+        studio = f"Studio {'ABC'[number % 3]}"
+        found.append(JobPlan(f"job {number + 1}", studio, [step], submitted_s=at, deadline_s=at + deadline_s))
+    return Workload(found)
