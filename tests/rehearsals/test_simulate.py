@@ -13,8 +13,7 @@ from farm.dispatch.models import Attempt
 from farm.jobs.models import Job
 from farm.rehearsals.management.commands.simulate import Progress, clock
 from farm.rehearsals.selectors import past_work
-from tests.farm import FakeWorker, dispatch, open_customer, submit
-from tests.farm import worker as make_worker
+from tests.farm import dispatch, open_customer, start_worker, submit
 
 SMALL = {"jobs": 3, "machines": 30, "deadline_hours": 4.0}
 
@@ -71,7 +70,7 @@ class TestPastWork:
             simulate(past_days=7.0)
 
     def test_what_was_rendered_is_work_again(self, now: datetime) -> None:
-        worker = make_worker(now=now)
+        worker = start_worker(now=now)
         job = submit(open_customer("Harbour"), frames="1-2", now=now)
         while dispatch(now=now):
             worker.sync(now=now)
