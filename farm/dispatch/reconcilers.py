@@ -80,15 +80,13 @@ def provide(*, now: datetime) -> None:
 
 
 def _state(row: Fleet, offered: list[Offer], demand: list[StepDemand]) -> FleetState:
-    workers = list(Worker.objects.filter(fleet=row, status__in=PRESENT_WORKERS))
+    present = Worker.objects.filter(fleet=row, status__in=PRESENT_WORKERS)
+    workers = list(present.only("id", "status", "idle_since"))
     usable = [w for w in workers if w.status != WorkerStatus.DRAINING]
     per_machine = slots_per_machine(row)
-    busy = (
-        Attempt.objects.filter(worker__in=usable, status__in=["assigned", "started"])
-        .values("worker", "slot")
-        .distinct()
-        .count()
-    )
+    staying = present.exclude(status=WorkerStatus.DRAINING).values("id")
+    held = Attempt.objects.filter(worker__in=staying, status__in=["assigned", "started"])
+    busy = held.values("worker", "slot").distinct().count()
     wanted = sum(
         d.ready
         for d in demand
