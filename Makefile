@@ -52,13 +52,13 @@ format: env-dev ## Lay the code out as `make check` wants it
 browser:
 	@BROWSER=1 sh infra/house/check-system.sh
 
-test: env-dev env-agent env-renderer portal browser ## Run the tests against a database and a broker of their own (PYTEST_ARGS=...)
+test: env-farm env-dev env-agent env-renderer portal browser ## Run the tests against a database and a broker of their own (PYTEST_ARGS=...)
 	@$(dev)/python -m infra.local with-services -- $(dev)/pytest --ignore=tests/faults --ignore=tests/benchmarks $(PYTEST_ARGS)
 
-bench: env-dev env-agent env-renderer ## Measure (ONLY=name: tests/benchmarks/bench_name.py)
+bench: env-farm env-dev env-agent env-renderer ## Measure (ONLY=name: tests/benchmarks/bench_name.py)
 	@sh infra/house/bench.sh $(ONLY)
 
-faults: env-dev env-agent env-renderer ## Kill, pause and lose things in mid-job and count what comes out
+faults: env-farm env-dev env-agent env-renderer ## Kill, pause and lose things in mid-job and count what comes out
 	@$(dev)/python -m infra.local with-services -- $(dev)/pytest tests/faults $(PYTEST_ARGS)
 
 clean: down ## Remove environments and caches; var/ stays

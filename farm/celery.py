@@ -58,9 +58,10 @@ app.conf.update(
         "take-reports": {"task": "farm.dispatch.reconcilers.take_reports", "schedule": 10.0},
         "grow-movies": {"task": "farm.results.reconcilers.grow_movies", "schedule": 10.0},
         "collect-garbage": {"task": "farm.scenes.reconcilers.collect_garbage", "schedule": 3600.0},
+        "forget-answers": {"task": "farm.core.reconcilers.forget_answers", "schedule": 3600.0},
     },
     beat_schedule_filename=str(settings.DATA_DIR / "run" / "beat"),
 )
 app.autodiscover_tasks(
-    ["farm.fleet", "farm.jobs", "farm.dispatch", "farm.results", "farm.scenes"], related_name="reconcilers"
+    ["farm.core", "farm.scenes", "farm.fleet", "farm.jobs", "farm.dispatch", "farm.results"], related_name="reconcilers"
 )

@@ -41,6 +41,7 @@ REGISTER_S = 900.0
 UPLOAD_S = 10.0  # of a notice, kept for proving and sending
 LAST_WORDS_S = 30.0
 SPARE_MEMORY_MIB = 1024
+AHEAD_S = 2.0  # work for slots that have some waits so long to be heard of
 FAILED, UNSAFE, REFUSED = 1, 4, 3
 
 
@@ -88,7 +89,7 @@ class Agent:
         threads = [threading.Thread(target=work, daemon=True) for work in (self._talk, self._send_logs)]
         threads += [
             *self._slots,
-            Messages(answer.broker_url, answer.queue, wake=self._conversation.wake, ended=self._ended),
+            Messages(answer.broker_url, answer.queue, wake=self._ask_for_work, ended=self._ended),
         ]
         if self._settings.spot == "ec2":
             threads.append(SpotNotice(self._settings.spot_url, warn=self._heed_notice, ended=self._ended))
@@ -155,7 +156,7 @@ class Agent:
             enclosure=self._enclosure,
             memory_mib=slot_memory_mib(len(self._gpus)),
             session_idle_s=settings.session_idle_s,
-            wake=lambda: self._conversation.wake(),
+            wake=lambda within: self._conversation.wake(within=within),
             may_start=lambda: self._conversation.may_start(),
         )
         self._slots = [Slot(index, gpu, place) for index, gpu in enumerate(self._gpus)]
@@ -178,6 +179,10 @@ class Agent:
             self._conversation.run()
         finally:
             self._ended.set()
+
+    def _ask_for_work(self) -> None:
+        """There is work: fetch it at once, or, if every slot has some waiting, with the next thing to be told."""
+        self._conversation.wake(within=AHEAD_S if all(slot.is_served for slot in self._slots) else 0.0)
 
     def _send_logs(self) -> None:
         while not self._ended.wait(LOG_CHUNK_INTERVAL_S):

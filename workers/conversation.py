@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -61,15 +62,29 @@ class Conversation:
         self._interval_s = interval_s
         self._silence_s = silence_s
         self._delivery_s = delivery_s
-        self._woken = threading.Event()
+        self._due = 0.0  # when the next round is wanted
+        self._wished = threading.Condition()
         self._heard = time.monotonic()
         self._refusals: dict[str, int] = {}
         self._wanted = WorkerState.READY
         self._draining = ""  # why we drain by our own will
 
-    def wake(self) -> None:
-        """Sync at once; called from any thread."""
-        self._woken.set()
+    def wake(self, *, within: float = 0.0) -> None:
+        """
+        Sync at once, or together with whatever else is to be said within so many seconds; called from any thread.
+
+        A round costs the farm and this machine some hundredths of a second, which frames of two seconds notice.
+        """
+        with self._wished:
+            self._due = min(self._due, time.monotonic() + within)
+            self._wished.notify()
+
+    def _rest(self, seconds: float) -> None:
+        """Wait for the next round's time."""
+        self.wake(within=seconds)
+        with self._wished:
+            while (left := self._due - time.monotonic()) > 0:
+                self._wished.wait(left)
 
     def drain(self, reason: str) -> None:
         """Take nothing more; end when nothing is held and the farm knows."""
@@ -92,7 +107,8 @@ class Conversation:
         """Talk until the worker shall end."""
         waits = pauses()
         while True:
-            self._woken.clear()
+            with self._wished:
+                self._due = math.inf  # what is wished from here on may not be in this round
             try:
                 is_over = self._round()
                 waits = pauses()
@@ -114,7 +130,7 @@ class Conversation:
                 wait = self._interval_s
             if is_over:
                 return
-            self._woken.wait(wait)
+            self._rest(wait)
 
     def _round(self) -> bool:
         """Do one sync; True if the worker shall end."""

@@ -119,8 +119,7 @@ class Finisher:
             if saw_no_space or free_mib(held.folder) < LOW_DISK_MIB:  # a renderer on a full disk says it finished
                 raise disk_full(free_mib(held.folder)) from None
             raise
-        self._transfers.send(held.id, held.parcels, check=check)
-        self._send_log(held)
+        self._send_results(held, check)
         end = held.end(outcome=Outcome.SUCCEEDED, cause=None, sentence="")
         self._attempts.end(held, dataclasses.replace(end, outputs=outputs))
         self._wake()
@@ -142,9 +141,25 @@ class Finisher:
         held.parcels = [parcel for _, parcel in described]
         return [report for report, _ in described]
 
+    def _send_results(self, held: Held, check: Callable[[], None]) -> None:
+        """Send the outputs and, by the same request for grants, the log; trouble with the log is not the outputs'."""
+        _close_log(held)
+        with held.log.turn:
+            log = [] if (chunk := held.log.next_chunk()) is None else [_log_parcel(held, chunk)]
+            try:
+                self._transfers.send(held.id, [*held.parcels, *log], check=check)
+            except (TransferFailed, FarmRefuses) as error:
+                if not log:
+                    raise
+                LOG.warning("outputs and log of attempt %s are sent one by one: %s", held.id, error)
+                self._transfers.send(held.id, held.parcels, check=check)
+            else:
+                if log:
+                    held.log.stored()
+        send_log(self._transfers, held)
+
     def _send_log(self, held: Held) -> None:
-        held.is_finishing = True
-        held.log.close()
+        _close_log(held)
         send_log(self._transfers, held)
 
     def _send_outputs_again(self, held: Held, end: End) -> None:
@@ -158,11 +173,19 @@ def send_log(transfers: Transfers, held: Held) -> None:
     try:
         with held.log.turn:
             while (chunk := held.log.next_chunk()) is not None:
-                parcel = Parcel.of_bytes(UploadKind.LOG, str(held.log.chunks_stored), chunk)
-                transfers.send(held.id, [parcel])
+                transfers.send(held.id, [_log_parcel(held, chunk)])
                 held.log.stored()
     except (TransferFailed, FarmRefuses, TokenRefused, Abandoned, OSError) as error:
         LOG.warning("log of attempt %s is not stored: %s", held.id, error)
+
+
+def _close_log(held: Held) -> None:
+    held.is_finishing = True
+    held.log.close()
+
+
+def _log_parcel(held: Held, chunk: bytes) -> Parcel:
+    return Parcel.of_bytes(UploadKind.LOG, str(held.log.chunks_stored), chunk)
 
 
 def free_mib(folder: Path) -> int:

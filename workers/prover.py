@@ -19,8 +19,9 @@ from workers.sandbox import LIB, Enclosure, Mount, Plan
 
 COMMAND = ("/farmhand/bin/python3", "-m", "workers.prove")
 MEMORY_MIB = 3072
-HEADER_S = 10.0
+HEADER_S = 10.0  # of processor time, as is what follows: a prover steps back behind the renderers
 SECONDS_PER_MEGAPIXEL = 0.5
+PATIENCE = 20  # times as long by the clock
 LINE_LIMIT = 64 * 1024
 
 
@@ -102,14 +103,23 @@ class Prover:
             raise ProverDied(name, "its preview is no plain file")
 
     def _hear(self, name: str, seconds: float) -> dict[str, Any]:
-        try:
-            answer = self._answers.get(timeout=seconds)
-        except queue.Empty:
-            raise ProverDied(name, "it takes too long") from None
+        answer = self._await(name, seconds)
         if answer is None:
             is_large = self._tree.limits.had_oom_kill()
             raise ProverDied(name, "it needs too much memory" if is_large else "its decoder crashed")
         return answer
+
+    def _await(self, name: str, seconds: float) -> dict[str, Any] | None:
+        """Wait for the next answer, None if none comes; once it is late, it may take so much processor time more."""
+        began: float | None = None
+        for _ in range(PATIENCE):
+            with contextlib.suppress(queue.Empty):
+                return self._answers.get(timeout=seconds)
+            used = self._tree.use().cpu_s
+            began = used if began is None else began
+            if used - began > seconds:
+                break
+        raise ProverDied(name, "it takes too long")
 
     def _read(self) -> None:
         with contextlib.suppress(OSError, ValueError):

@@ -31,6 +31,7 @@ from workers.transfer import Abandoned, Inputs, TransferFailed, Transfers
 
 LOG = logging.getLogger("farmhand.slot")
 LOOK_S = 1.0
+TOGETHER_S = 1.0  # a start waits so long, to be told in one round with the end before it
 LEAVE_S = 15.0
 IDLE_CPU = 0.02  # of one core: less is no progress
 
@@ -48,7 +49,7 @@ class Workplace:
     enclosure: Enclosure
     memory_mib: int  # of one slot
     session_idle_s: float
-    wake: Callable[[], None]  # have the farm told at once
+    wake: Callable[[float], None]  # have the farm told within so many seconds
     may_start: Callable[[], bool]
 
 
@@ -124,6 +125,12 @@ class Slot(threading.Thread):
         """List the attempts that have not been started."""
         with self._changed:
             return list(self._queue)
+
+    @property
+    def is_served(self) -> bool:
+        """Say whether another attempt waits behind the one that runs: nobody stands idle if a further one is late."""
+        with self._changed:
+            return self._current is not None and bool(self._queue)
 
     @property
     def predicted_s(self) -> float | None:
@@ -239,7 +246,7 @@ class Slot(threading.Thread):
             return self._session
         self._leave()
         held.phase = Phase.RUNNING
-        self._place.wake()
+        self._place.wake(0.0)
         self._render_times.clear()
         began = time.monotonic()
         try:
@@ -294,7 +301,7 @@ class Slot(threading.Thread):
 
     def _run_task(self, held: Held, session: Entered, document: StepDocument, evidence: Evidence) -> None:
         held.start_clock()
-        self._place.wake()
+        self._place.wake(TOGETHER_S if self._is_finishing_another(held) else 0.0)
         try:
             folders = [str(Path(_placed(document, name, session).value).parent) for name in document.output_paths]
             session.pipe.order("run", parameters=encode(held.assignment.parameters), folders=folders)
@@ -307,6 +314,11 @@ class Slot(threading.Thread):
         if document.needs_gpu and evidence.device.upper().startswith("CPU"):
             raise causes.no_gpu(evidence.device)
         self._render_times.append(held.render_ms / 1000)
+
+    def _is_finishing_another(self, held: Held) -> bool:
+        """Say whether the frame before is being proved and sent: its end will be told in a moment."""
+        others = (other for other in self._place.attempts.all() if other is not held)
+        return any(o.phase is Phase.RUNNING and o.assignment.slot == self.index for o in others)
 
     def _hear_end(self, held: Held, session: Entered, evidence: Evidence) -> Said:
         """

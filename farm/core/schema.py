@@ -55,6 +55,8 @@ class Schema(AutoSchema):
 
     def get_description(self) -> str:  # type: ignore[override]  # drf-spectacular's, not DRF's
         text = super().get_description() or ""
+        if getattr(self.view, "is_open", False):
+            return f"{text}\n\nNo token is needed: the address is itself a credential."
         scope = getattr(self.view, "scope_for", lambda method: None)(self.method)
         return f"{text}\n\nScope: `{scope}`" if scope else text
 

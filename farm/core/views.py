@@ -41,6 +41,7 @@ class ApiView(APIView):
     """A view whose `scopes` say what a token needs for each method."""
 
     scopes: ClassVar[dict[str, str]] = {}
+    is_for_people: ClassVar[bool] = False  # of no studio too
     is_open: ClassVar[bool] = False  # asked without token or session, by an address that is itself a credential
     http_method_names = ["get", "post", "put", "patch", "delete", "head"]
 

@@ -13,6 +13,7 @@ from farm.billing.services import extend_holds, lock_budgets, settle
 from farm.core.errors import Invalid, NotFound, Refusal
 from farm.core.wakeups import wake_dispatcher, wake_reconciler
 from farm.dispatch.ends import ReportedEnd, end_attempts, is_sick, unproved
+from farm.dispatch.leases import lock_attempts
 from farm.dispatch.models import Attempt
 from farm.dispatch.predicting import timeout_s
 from farm.dispatch.uploads import MAX_LOG_CHUNKS, upload_grant
@@ -60,7 +61,8 @@ def sync(worker: Worker, request: SyncRequest, *, now: datetime) -> SyncAnswer:
     open_reports = {_id(r.attempt): r for r in request.attempts if r.end is None}
     running = _running(open_reports)
     with transaction.atomic():
-        # Locks: tasks and attempts, then (in the ripple) steps and jobs, then budgets.
+        # Locks: tasks and attempts, all at once, then (in the ripple) steps and jobs, then budgets.
+        lock_attempts(list(held))
         revived = _revive([a for a in held.values() if a.id in open_reports and a.status == "lost"], now=now)
         ended = end_attempts(worker, ends, wrong, now=now)
         _extend(worker, open_reports, now=now)

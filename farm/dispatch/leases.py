@@ -47,7 +47,9 @@ def _give_grace(now: datetime) -> None:
     with connection.cursor() as cursor:
         cursor.execute(
             """
-            UPDATE dispatch_attempt SET lease_until = greatest(lease_until, %s) WHERE status IN ('assigned', 'started')
+            UPDATE dispatch_attempt SET lease_until = greatest(lease_until, %s)
+             WHERE id IN (SELECT id FROM dispatch_attempt WHERE status IN ('assigned', 'started')
+                           ORDER BY task_id, id FOR NO KEY UPDATE)
             """,
             [now + GRACE],
         )
@@ -78,6 +80,18 @@ def _expire(now: datetime) -> int:
     return len(attempts)
 
 
+def lock_attempts(attempts: Sequence[UUID]) -> None:
+    """Lock attempts, each after its task, in the order that all do: two who lock the same ones never wait in a ring."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            SELECT 1 FROM dispatch_attempt a JOIN jobs_task t ON t.id = a.task_id
+             WHERE a.id = ANY(%s) ORDER BY t.id, a.id FOR NO KEY UPDATE OF t, a
+            """,
+            [list(attempts)],
+        )
+
+
 def lost(attempts: Sequence[Attempt], *, sentence: str, now: datetime) -> None:
     """Take tasks back from attempts that are lost; until somebody takes one, its worker may still come back with it."""
     if not attempts:
@@ -93,7 +107,9 @@ def lost(attempts: Sequence[Attempt], *, sentence: str, now: datetime) -> None:
 @transaction.atomic
 def lose_workers(workers: Sequence[UUID], *, now: datetime) -> int:
     """Take back at once what workers held whose machines are known to be gone."""
-    attempts = list(Attempt.objects.filter(worker__in=workers, status__in=["assigned", "started"]).order_by("task_id"))
+    held = Attempt.objects.filter(worker__in=workers, status__in=["assigned", "started"])
+    lock_attempts(list(held.values_list("id", flat=True)))
+    attempts = list(held.order_by("task_id"))  # as they are now that they are locked
     lost(
         attempts,
         sentence="Its machine is gone; the frame is rendered again elsewhere, and nothing is charged.",

@@ -61,11 +61,15 @@ def queue_depth(p50_ms: int | None) -> int:
     Say how many attempts a slot may hold, the running one included.
 
     Short frames are queued ahead, so that the slot never waits for the next one: fetching and starting it takes about
-    a tenth of a second. Frames of a minute and more are not: nothing is won, and fairness and the tail are lost.
+    a tenth of a second. Frames of a few seconds are queued two ahead, so that one round with the farm tells of an end,
+    of the start after it, and of the frame after that. Frames of a minute and more are not queued: nothing is won, and
+    fairness and the tail are lost.
     """
     if p50_ms is None or p50_ms >= 60_000:
         return 1
-    return 2 if p50_ms >= 1_000 else 6
+    if p50_ms >= 5_000:
+        return 2
+    return 3 if p50_ms >= 1_000 else 6
 
 
 def expected_ms(task: int, seen: Sequence[tuple[int, int]]) -> float:

@@ -14,19 +14,12 @@ from farm.fleet.providers import provider
 from farm.fleet.selectors import the_farm
 from farm.fleet.services import drain
 from farm.fleet.supply import spec_of
-from farm.studios.authentication import Caller
+from farm.studios.authentication import Caller, OperatorsOnly
 from farm.studios.models import Studio
 from farm.studios.services import audit
 from farm.studios.tenancy import become_farm
 
 REFRESH = "farm.fleet.reconcilers.refresh_pools"
-
-
-class OperatorsOnly(Refusal):
-    """Only the farm's operators may do this. Ask whoever runs the farm."""
-
-    code = "operators-only"
-    status = 403
 
 
 class FleetNameTaken(Refusal):

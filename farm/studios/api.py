@@ -1,7 +1,8 @@
-"""`/api/v1/me`, `/studio`, `/members`, `/invitations`, `/projects`, `/tokens`."""
+"""`/api/v1/me`, `/studio`, `/members`, `/invitations`, `/projects`, `/tokens`; operators' `/studios`, `/looks`."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -14,14 +15,14 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from farm.core.addresses import address_of
-from farm.core.errors import NotFound
 from farm.core.names import NameField
-from farm.core.pages import page, page_schema
+from farm.core.pages import Filter, page, page_schema
 from farm.core.views import ApiView, once
-from farm.studios import accounts, invitations, members, services
-from farm.studios.authentication import Caller, VisitorAuthentication, caller
+from farm.studios import accounts, invitations, members, operators, services
+from farm.studios.authentication import Caller, Person, VisitorAuthentication, asking, caller
 from farm.studios.models import ApiToken, Invitation, Membership, Project, Studio, User
 from farm.studios.roles import Role, Scope
+from farm.studios.selectors import tokens_seen_by
 from farm.studios.tenancy import become_farm, beyond_one_studio
 
 
@@ -43,9 +44,10 @@ class MeSerializer(serializers.Serializer[Any]):
     zone = serializers.CharField(help_text="IANA zone of the times shown, or empty: the browser's")
     is_operator = serializers.BooleanField()
     studios = MyStudioSerializer(many=True)
-    studio = serializers.CharField()
-    studio_id = serializers.UUIDField()
-    currency = serializers.CharField()
+    studio = serializers.CharField(allow_null=True, help_text="Null, as the two next: a member of no studio")
+    studio_id = serializers.UUIDField(allow_null=True)
+    currency = serializers.CharField(allow_null=True)
+    is_looking = serializers.BooleanField(help_text="As an operator, in a studio that is not theirs: only looking")
     scopes = serializers.ListField(child=serializers.CharField())
 
 
@@ -151,9 +153,23 @@ class ProjectSerializer(serializers.ModelSerializer[Project]):
 class TokenSerializer(serializers.ModelSerializer[ApiToken]):
     """A credential; its text is shown once, when it is made."""
 
+    owner_id = serializers.UUIDField(source="user_id")
+    owner = serializers.CharField(help_text="How its owner is called, or their mail address; empty: they have left")
+
     class Meta:
         model = ApiToken
-        fields = ["id", "name", "prefix", "scopes", "created_at", "expires_at", "last_used_at", "revoked_at"]
+        fields = [
+            "id",
+            "name",
+            "prefix",
+            "owner_id",
+            "owner",
+            "scopes",
+            "created_at",
+            "expires_at",
+            "last_used_at",
+            "revoked_at",
+        ]
 
 
 class NewTokenSerializer(serializers.Serializer[Any]):
@@ -174,36 +190,92 @@ class IssuedTokenSerializer(serializers.Serializer[Any]):
 class MeView(ApiView):
     """The caller."""
 
-    scopes = {"GET": Scope.STUDIO_READ, "PATCH": Scope.STUDIO_READ}
+    scopes = {"GET": Scope.STUDIO_READ, "PATCH": Scope.ACCOUNT_WRITE}
+    is_for_people = True
 
     @extend_schema(responses=MeSerializer, operation_id="me")
     def get(self, request: Request) -> Response:
-        return self._answer(caller(request))
+        return self._answer(asking(request))
 
     @extend_schema(request=ProfileSerializer, responses=MeSerializer, operation_id="me_change")
     def patch(self, request: Request) -> Response:
         """Change how you are called, your language and your time zone."""
-        members.change_profile(caller(request), **self.parse(request, ProfileSerializer))
-        return self._answer(caller(request))
+        members.change_profile(asking(request), **self.parse(request, ProfileSerializer))
+        return self._answer(asking(request))
 
-    def _answer(self, asking: Caller) -> Response:
-        person = User.objects.only("id", "name", "language", "zone").get(pk=asking.user.id)
-        mine = asking.studios or [(m.studio, m.role) for m in Membership.objects.filter(user_id=person.id)]
+    def _answer(self, me: Caller | Person) -> Response:
+        studio = me.studio if isinstance(me, Caller) else None
+        with beyond_one_studio(studio.id if studio else ""):
+            person = User.objects.get(pk=me.user.id)
         return Response(
             {
-                "user": asking.user.email,
+                "user": person.email,
                 "user_id": person.id,
                 "name": person.name,
                 "language": person.language,
                 "zone": person.zone,
-                "is_operator": asking.user.is_operator,
-                "studios": [{"id": studio.id, "name": studio.name, "role": str(role)} for studio, role in mine],
-                "studio": asking.studio.name,
-                "studio_id": asking.studio.id,
-                "currency": asking.studio.currency,
-                "scopes": sorted(asking.scopes),
+                "is_operator": person.is_operator,
+                "studios": [{"id": studio.id, "name": studio.name, "role": str(role)} for studio, role in _mine(me)],
+                "studio": studio.name if studio else None,
+                "studio_id": studio.id if studio else None,
+                "currency": studio.currency if studio else None,
+                "is_looking": isinstance(me, Caller) and me.is_looking,
+                "scopes": sorted(me.scopes),
             }
         )
+
+
+def _mine(me: Caller | Person) -> Sequence[tuple[Studio, str]]:
+    if isinstance(me, Caller) and me.token:  # a token knows of its own studio alone
+        return [(m.studio, m.role) for m in Membership.objects.filter(user_id=me.user.id).select_related("studio")]
+    return me.studios if isinstance(me, Caller) else []
+
+
+class LookSerializer(serializers.Serializer[Any]):
+    """Which studio an operator looks into, and why; the studio can read it."""
+
+    studio = serializers.UUIDField()
+    reason = NameField()
+
+
+class OpenLookSerializer(serializers.Serializer[Any]):
+    """A look that has begun: name the studio in X-Farm-Studio."""
+
+    studio = serializers.CharField()
+    studio_id = serializers.UUIDField()
+    until = serializers.DateTimeField()
+
+
+class StudiosView(ApiView):
+    """All studios, for the farm's operators."""
+
+    scopes = {"GET": Scope.STUDIO_READ}
+    is_for_people = True
+
+    @extend_schema(
+        responses=page_schema(StudioSerializer),
+        operation_id="studios_list",
+        parameters=[OpenApiParameter("name", str, description="A part of the name, in any case.")],
+    )
+    def get(self, request: Request) -> Response:
+        """Operators only, in a browser."""
+        operators.become_onlooker(asking(request))
+        by_name: Filter = lambda rows, v: rows.filter(name__icontains=v)
+        return page(request, Studio.objects.all(), StudioSerializer, filters={"name": by_name})
+
+
+class LooksView(ApiView):
+    """An operator's looks into studios."""
+
+    scopes = {"POST": Scope.ACCOUNT_WRITE}
+    is_for_people = True
+
+    @extend_schema(request=LookSerializer, responses=OpenLookSerializer, operation_id="looks_create")
+    def post(self, request: Request) -> Response:
+        """Look into a studio for an hour, changing nothing; it is written in the studio's audit log. Operators only."""
+        wish, now = self.parse(request, LookSerializer), timezone.now()
+        studio, until = operators.look_into(asking(request), wish["studio"], reason=wish["reason"], now=now)
+        return Response({"studio": studio.name, "studio_id": studio.id, "until": until})
 
 
 class ProjectsView(ApiView):
@@ -283,12 +355,12 @@ class InvitationsView(ApiView):
 
     scopes = {"GET": Scope.STUDIO_READ, "POST": Scope.STUDIO_WRITE}
 
-    @extend_schema(responses=page_schema(InvitationSerializer), operation_id="invitations_list")
+    @extend_schema(responses=page_schema(InvitationSerializer), operation_id="members_invitations")
     def get(self, request: Request) -> Response:
         return page(request, invitations.pending(), InvitationSerializer)
 
     @extend_schema(
-        request=NewInvitationSerializer, responses={201: InvitationSerializer}, operation_id="invitations_create"
+        request=NewInvitationSerializer, responses={201: InvitationSerializer}, operation_id="members_invite"
     )
     @once
     def post(self, request: Request) -> Response:
@@ -303,7 +375,7 @@ class InvitationView(ApiView):
 
     scopes = {"DELETE": Scope.STUDIO_WRITE}
 
-    @extend_schema(responses={204: None}, operation_id="invitations_revoke")
+    @extend_schema(responses={204: None}, operation_id="members_invitations_revoke")
     def delete(self, request: Request, invitation_id: UUID) -> Response:
         """Take it back: its link leads nowhere from now on."""
         invitations.revoke(caller(request), invitation_id, now=timezone.now())
@@ -315,7 +387,7 @@ class ResendView(ApiView):
 
     scopes = {"POST": Scope.STUDIO_WRITE}
 
-    @extend_schema(request=None, responses=InvitationSerializer, operation_id="invitations_resend")
+    @extend_schema(request=None, responses=InvitationSerializer, operation_id="members_invitations_resend")
     def post(self, request: Request, invitation_id: UUID) -> Response:
         """Send it again, good for another week; the link of the mail before ends."""
         again = invitations.resend(caller(request), invitation_id, now=timezone.now())
@@ -329,7 +401,7 @@ class OpenInvitationView(ApiView):
     authentication_classes = []
     permission_classes = []
 
-    @extend_schema(responses=OpenInvitationSerializer, operation_id="invitation_get", auth=[])
+    @extend_schema(responses=OpenInvitationSerializer, operation_id="invitations_get", auth=[])
     def get(self, request: Request, token: str) -> Response:
         """Say who invites whom, and whether the address has an account to sign in with."""
         with beyond_one_studio(""):
@@ -355,7 +427,7 @@ class AcceptView(ApiView):
     authentication_classes = [VisitorAuthentication]
     permission_classes = []
 
-    @extend_schema(request=AcceptSerializer, responses=JoinedSerializer, operation_id="invitation_accept", auth=[])
+    @extend_schema(request=AcceptSerializer, responses=JoinedSerializer, operation_id="invitations_accept", auth=[])
     def post(self, request: Request, token: str) -> Response:
         """Join: as who is signed in, or with a new account of this name and password, which is then signed in."""
         wish = self.parse(request, AcceptSerializer)
@@ -374,39 +446,43 @@ class AcceptView(ApiView):
 
 
 class TokensView(ApiView):
-    """The studio's API tokens."""
+    """API tokens: one's own; for who runs the studio, everybody's."""
 
-    scopes = {"GET": Scope.STUDIO_READ, "POST": Scope.STUDIO_WRITE}
+    scopes = {"GET": Scope.STUDIO_READ, "POST": Scope.ACCOUNT_WRITE}
 
     @extend_schema(responses=page_schema(TokenSerializer), operation_id="tokens_list")
     def get(self, request: Request) -> Response:
-        return page(request, ApiToken.objects.all(), TokenSerializer)
+        return page(request, tokens_seen_by(caller(request)), TokenSerializer)
 
     @extend_schema(request=NewTokenSerializer, responses={201: IssuedTokenSerializer}, operation_id="tokens_create")
     def post(self, request: Request) -> Response:
-        """Make a token for yourself. The answer alone has its text: asked twice, there are two."""
+        """
+        Make a token for yourself, that may no more than you may here. The answer alone has its text.
+
+        Made with a token, it ends with that one. Asked twice, there are two.
+        """
         wish = self.parse(request, NewTokenSerializer)
         token, text = services.issue_own_token(caller(request), now=timezone.now(), **wish)
-        return Response({"token": text, "details": TokenSerializer(token).data}, status=201)
+        details = tokens_seen_by(caller(request)).get(pk=token.pk)
+        return Response({"token": text, "details": TokenSerializer(details).data}, status=201)
 
 
 class TokenView(ApiView):
     """One API token."""
 
-    scopes = {"DELETE": Scope.STUDIO_WRITE}
+    scopes = {"DELETE": Scope.ACCOUNT_WRITE}
 
     @extend_schema(responses={204: None}, operation_id="tokens_revoke")
     def delete(self, request: Request, token_id: UUID) -> Response:
-        """Revoke the token at once."""
-        token = ApiToken.objects.filter(pk=token_id).first()
-        if token is None:
-            raise NotFound(what="token", id=token_id)
-        services.revoke_token(caller(request), token, now=timezone.now())
+        """Revoke the token at once, with all that were made with it: one's own; who runs the studio, anybody's."""
+        services.revoke_token(caller(request), token_id, now=timezone.now())
         return Response(status=204)
 
 
 urls = [
     path("me", MeView.as_view()),
+    path("looks", LooksView.as_view()),
+    path("studios", StudiosView.as_view()),
     path("studio", StudioView.as_view()),
     path("members", MembersView.as_view()),
     path("members/<uuid:member_id>", MemberView.as_view()),

@@ -10,14 +10,14 @@ from uuid import UUID
 from django.conf import settings
 from django.core.mail import send_mail
 from django.db import IntegrityError, transaction
-from django.db.models import CharField, F, QuerySet, Sum, Value
-from django.db.models.functions import Coalesce, NullIf
+from django.db.models import F, QuerySet, Sum
 
 from farm.core.errors import Invalid, NotFound, Refusal
 from farm.studios import accounts
 from farm.studios.authentication import Caller, token_digest
 from farm.studios.models import Invitation, Membership, User
-from farm.studios.roles import ROLE_SCOPES, Role, Scope
+from farm.studios.roles import ROLE_SCOPES, Role, Scope, beyond
+from farm.studios.selectors import called
 from farm.studios.services import audit, check_reach
 
 LIFE = timedelta(days=7)
@@ -79,10 +79,7 @@ class SignInFirst(Refusal):
 
 def pending() -> QuerySet[Invitation]:
     """Give the invitations that wait for an answer, expired ones too; each names its inviter."""
-    inviter = Coalesce(
-        NullIf(F("invited_by__name"), Value("")), F("invited_by__email"), Value(""), output_field=CharField()
-    )
-    return _unanswered().annotate(inviter=inviter)
+    return _unanswered().annotate(inviter=called("invited_by__"))
 
 
 def invite(caller: Caller, *, email: str, role: Role, now: datetime) -> Invitation:
@@ -231,7 +228,7 @@ def _role_of_inviter(found: Invitation) -> Role | None:
 
 def _may_invite(inviter: Role | None, role: Role) -> bool:
     scopes = ROLE_SCOPES[inviter] if inviter else frozenset()
-    return Scope.STUDIO_WRITE in scopes and ROLE_SCOPES[role] <= scopes
+    return Scope.STUDIO_WRITE in scopes and not beyond(role, scopes)
 
 
 def _check_mails(email: str, now: datetime) -> None:

@@ -11,7 +11,7 @@ from django.db.models import Prefetch
 
 from farm.core.errors import Invalid, NotFound, Refusal
 from farm.studios import invitations
-from farm.studios.authentication import Caller
+from farm.studios.authentication import Caller, Person
 from farm.studios.models import ApiToken, Membership, Studio, User
 from farm.studios.roles import Role
 from farm.studios.services import NameTaken, audit, check_reach, check_zone
@@ -81,7 +81,7 @@ def _keep_an_owner(membership: Membership) -> None:
 
 
 def change_profile(
-    caller: Caller, *, name: str | None = None, language: str | None = None, zone: str | None = None
+    asking: Caller | Person, *, name: str | None = None, language: str | None = None, zone: str | None = None
 ) -> None:
     """
     Change how a person is called and spoken to; what is None stays.
@@ -95,9 +95,12 @@ def change_profile(
     if zone:
         check_zone(zone)
     changes = {k: v for k, v in {"name": name, "language": language, "zone": zone}.items() if v is not None}
-    if changes:
-        User.objects.filter(pk=caller.user.id).update(**changes)
-        audit(caller, "profile.changed", subject=caller.user.id, **changes)
+    if not changes:
+        return
+    with beyond_one_studio(asking.studio.id if isinstance(asking, Caller) else ""):
+        User.objects.filter(pk=asking.user.id).update(**changes)
+    if isinstance(asking, Caller):
+        audit(asking, "profile.changed", subject=asking.user.id, **changes)
 
 
 def change_studio(caller: Caller, *, name: str | None = None, zone: str | None = None) -> Studio:

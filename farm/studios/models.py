@@ -119,6 +119,7 @@ class ApiToken(models.Model):
     prefix = models.CharField(max_length=16)
     digest = models.CharField(max_length=64, unique=True)  # SHA-256 of the token: random, so no slow hash is needed
     scopes = ArrayField(models.CharField(max_length=32))
+    made_with = models.ForeignKey("self", models.SET_NULL, null=True)  # and it ends with that one; null: by a person
     created_at = models.DateTimeField(db_default=Now())
     expires_at = models.DateTimeField()
     last_used_at = models.DateTimeField(null=True)
@@ -137,3 +138,8 @@ class AuditRow(models.Model):
     params = models.JSONField(default=dict)
     address = models.GenericIPAddressField(null=True)
     at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["studio", "user_id", "at"], condition=models.Q(act="operator.looked"), name="looks")
+        ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import StrEnum
 
 
@@ -16,6 +17,7 @@ class Scope(StrEnum):
     BILLING_WRITE = "billing:write"
     STUDIO_READ = "studio:read"
     STUDIO_WRITE = "studio:write"
+    ACCOUNT_WRITE = "account:write"  # one's own: profile and tokens
 
 
 class Role(StrEnum):
@@ -27,13 +29,21 @@ class Role(StrEnum):
     VIEWER = "viewer"
 
 
-_READ = frozenset({Scope.SCENES_READ, Scope.JOBS_READ, Scope.STUDIO_READ})
+_VIEWER = frozenset({Scope.SCENES_READ, Scope.JOBS_READ, Scope.STUDIO_READ, Scope.ACCOUNT_WRITE})
 ROLE_SCOPES: dict[Role, frozenset[Scope]] = {
-    Role.VIEWER: _READ,
-    Role.ARTIST: _READ | {Scope.SCENES_WRITE, Scope.JOBS_WRITE},
-    Role.PRODUCER: _READ | {Scope.SCENES_WRITE, Scope.JOBS_WRITE, Scope.BILLING_READ, Scope.BILLING_WRITE},
+    Role.VIEWER: _VIEWER,
+    Role.ARTIST: _VIEWER | {Scope.SCENES_WRITE, Scope.JOBS_WRITE},
+    Role.PRODUCER: _VIEWER | {Scope.SCENES_WRITE, Scope.JOBS_WRITE, Scope.BILLING_READ, Scope.BILLING_WRITE},
     Role.OWNER: frozenset(Scope),
 }
+
+# Of an operator who looks into a studio: everything is seen, nothing changed.
+LOOK_SCOPES = frozenset({Scope.SCENES_READ, Scope.JOBS_READ, Scope.BILLING_READ, Scope.STUDIO_READ})
+
+
+def beyond(role: Role, scopes: Collection[Scope]) -> frozenset[Scope]:
+    """Give what a role may do in a studio that these scopes may not; of one's own account, each may do what they do."""
+    return ROLE_SCOPES[role] - set(scopes) - {Scope.ACCOUNT_WRITE}
 
 
 def effective_scopes(role: Role, granted: list[str]) -> frozenset[Scope]:

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from django.db.models import CharField, F, OuterRef, QuerySet, Subquery, Value
+from django.db.models.expressions import Combinable
+from django.db.models.functions import Coalesce, NullIf
+
 from farm.core.errors import NotFound
-from farm.studios.models import Project
+from farm.studios.authentication import Caller
+from farm.studios.models import ApiToken, Project, User
+from farm.studios.roles import Scope
 
 
 def project_of(project_id: UUID) -> Project:
@@ -18,3 +24,16 @@ def project_of(project_id: UUID) -> Project:
     if project is None:
         raise NotFound(what="project", id=project_id, field="project")
     return project
+
+
+def called(person: str = "") -> Combinable:
+    """Give how somebody is called: by name, else by mail address; of somebody who is not there, nothing."""
+    name, email = F(f"{person}name"), F(f"{person}email")
+    return Coalesce(NullIf(name, Value("")), email, Value(""), output_field=CharField())
+
+
+def tokens_seen_by(caller: Caller) -> QuerySet[ApiToken]:
+    """Give the caller's own tokens, or all of the studio for who runs it; each names its owner, while a member."""
+    owner = User.objects.filter(pk=OuterRef("user_id")).annotate(called=called()).values("called")
+    rows = ApiToken.objects.annotate(owner=Coalesce(Subquery(owner), Value("")))
+    return rows if Scope.STUDIO_WRITE in caller.scopes else rows.filter(user_id=caller.user.id)

@@ -10,12 +10,13 @@ from zoneinfo import available_timezones
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 
-from farm.core.errors import Invalid, Refusal
-from farm.studios.authentication import Caller, new_token
+from farm.core.errors import Invalid, NotFound, Refusal
+from farm.studios.authentication import Caller, UnknownToken, new_token
 from farm.studios.models import ApiToken, AuditRow, Membership, Project, Studio, User
-from farm.studios.roles import ROLE_SCOPES, Role, Scope
+from farm.studios.roles import Role, Scope, beyond
+from farm.studios.selectors import tokens_seen_by
 
 MAX_TOKEN_DAYS = 366
 
@@ -59,8 +60,8 @@ def check_reach(caller: Caller, role: Role) -> None:
 
     :raises RoleTooWide: it may
     """
-    if beyond := ROLE_SCOPES[role] - caller.scopes:
-        raise RoleTooWide(role=str(role), scopes=", ".join(sorted(beyond)), field="role")
+    if lacking := beyond(role, caller.scopes):
+        raise RoleTooWide(role=str(role), scopes=", ".join(sorted(lacking)), field="role")
 
 
 def audit(caller: Caller, act: str, *, subject: UUID | None = None, **params: Any) -> None:
@@ -96,10 +97,10 @@ def create_project(caller: Caller, *, name: str, region: str = "") -> Project:
 
 
 def issue_token(
-    *, studio: Studio, user: User, name: str, scopes: list[str], days: int, now: datetime
+    *, studio: Studio, user: User, name: str, scopes: list[str], days: int, now: datetime, maker: ApiToken | None = None
 ) -> tuple[ApiToken, str]:
     """
-    Make a token and give its text, which is shown once and stored nowhere.
+    Make a token and give its text, which is shown once and stored nowhere; it ends with the token that made it.
 
     :raises Invalid: an unknown scope, or a life longer than a year
     """
@@ -108,6 +109,7 @@ def issue_token(
     if not 1 <= days <= MAX_TOKEN_DAYS:
         raise Invalid("days", f"{days} is not between 1 and {MAX_TOKEN_DAYS}")
     text, prefix, digest = new_token()
+    end = now + timedelta(days=days)
     token = ApiToken.objects.create(
         studio=studio,
         user=user,
@@ -115,29 +117,67 @@ def issue_token(
         prefix=prefix,
         digest=digest,
         scopes=sorted({str(scope) for scope in scopes}),
-        expires_at=now + timedelta(days=days),
+        expires_at=min(end, maker.expires_at) if maker else end,
+        made_with=maker,
     )
     return token, text
 
 
 def issue_own_token(caller: Caller, *, name: str, scopes: list[str], days: int, now: datetime) -> tuple[ApiToken, str]:
     """
-    Make a token for the caller, no wider than what the caller may do.
+    Make a token for the caller, no wider than what the caller may do, and no longer than the caller's own token lasts.
 
     :raises ScopeTooWide: a scope the caller lacks
+    :raises UnknownToken: the caller's own token was revoked at this moment
     """
     too_wide = (set(scopes) & set(Scope)) - set(caller.scopes)
     if too_wide:
         raise ScopeTooWide(scopes=", ".join(sorted(too_wide)), field="scopes")
-    token, text = issue_token(studio=caller.studio, user=caller.user, name=name, scopes=scopes, days=days, now=now)
+    maker = _living(caller.token) if caller.token else None
+    token, text = issue_token(
+        studio=caller.studio, user=caller.user, name=name, scopes=scopes, days=days, now=now, maker=maker
+    )
     audit(caller, "token.issued", subject=token.id, name=name, scopes=token.scopes)
     return token, text
 
 
-def revoke_token(caller: Caller, token: ApiToken, *, now: datetime) -> None:
-    """End a token at once; one that has ended stays as it is."""
-    if ApiToken.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=now):
-        audit(caller, "token.revoked", subject=token.id)
+def _living(token_id: UUID) -> ApiToken:
+    # Locked, so that whoever revokes it meanwhile finds what was made with it.
+    found = ApiToken.objects.select_for_update(no_key=True).filter(pk=token_id, revoked_at=None).first()
+    if found is None:
+        raise UnknownToken
+    return found
+
+
+_REVOKE = """
+WITH RECURSIVE line AS (
+    SELECT id FROM studios_apitoken WHERE id = %s
+    UNION SELECT made.id FROM studios_apitoken made JOIN line ON made.made_with_id = line.id
+)
+UPDATE studios_apitoken SET revoked_at = %s WHERE id IN (SELECT id FROM line) AND revoked_at IS NULL
+"""
+
+
+def revoke_token(caller: Caller, token_id: UUID, *, now: datetime) -> None:
+    """
+    End a token at once, with all that were made with it; one that has ended stays as it is.
+
+    :raises NotFound: there is none, or it is another person's and the caller does not run the studio
+    """
+    token = tokens_seen_by(caller).filter(pk=token_id).first()
+    if token is None:
+        raise NotFound(what="token", id=token_id)
+    ended = 0
+    while found := _end_line(token.id, now):  # again, for what was being made with one of them at that moment
+        ended += found
+    if ended:
+        audit(caller, "token.revoked", subject=token.id, owner=str(token.user_id), ended=ended)
+
+
+def _end_line(token_id: UUID, now: datetime) -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(_REVOKE, [token_id, now])
+        return int(cursor.rowcount)
 
 
 @transaction.atomic

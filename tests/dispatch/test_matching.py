@@ -253,11 +253,16 @@ class TestTheTail:
 
 class TestQueueingAhead:
     def test_a_short_frame_is_queued_behind_one_that_runs(self) -> None:
-        wish = step(p50_ms={"cpu": 2_000})
+        wish = step(p50_ms={"cpu": 8_000})
 
         found = matched([slot(step=wish.step, held=1)], [wish])
 
         assert len(found) == 1
+
+    def test_frames_of_a_few_seconds_are_queued_two_ahead(self) -> None:
+        wish = step(p50_ms={"cpu": 2_000})
+
+        assert len(matched([slot(step=wish.step, held=1)], [wish])) == 2
 
     def test_a_long_frame_is_not(self) -> None:
         wish = step(p50_ms={"cpu": 120_000})
@@ -270,7 +275,7 @@ class TestQueueingAhead:
         assert matched([slot(step=mine.step, held=1)], [mine, other], Shares({}, {mine.studio: 1})) == []
 
     def test_but_one_that_waits_for_other_slots_keeps_nobody_back(self) -> None:
-        mine, other = step(p50_ms={"cpu": 2_000}), step(requirements=Requirements({"worker.gpu": 1}, {}))
+        mine, other = step(p50_ms={"cpu": 8_000}), step(requirements=Requirements({"worker.gpu": 1}, {}))
 
         found = matched([slot(step=mine.step, held=1)], [mine, other], Shares({}, {mine.studio: 1}))
 

@@ -50,7 +50,7 @@ class TestTimeout:
 
 class TestQueueDepth:
     def test_grows_as_frames_get_shorter(self) -> None:
-        assert [queue_depth(ms) for ms in (None, 60_000, 2_000, 200)] == [1, 1, 2, 6]
+        assert [queue_depth(ms) for ms in (None, 60_000, 5_000, 2_000, 200)] == [1, 1, 2, 3, 6]
 
 
 class TestExpectedMs:

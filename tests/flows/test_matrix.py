@@ -93,6 +93,8 @@ SIGNED = {"digest": "{digest}", "number": 0, "sha256": "{digest}"}
 MATRIX: dict[tuple[str, str], Entry] = {
     ("GET", "me"): Entry(nothing=lambda body: body["studio"] != "House"),
     ("PATCH", "me"): Entry(body={"name": "Ada"}, nothing=lambda body: body["name"] == "Ada"),
+    ("GET", "studios"): Entry(403, nothing=no_operator),
+    ("POST", "looks"): Entry(403, {"studio": "{studio_id}", "reason": "r"}, nothing=no_operator),
     ("GET", "studio"): Entry(nothing=lambda body: "name" in body),
     ("PATCH", "studio"): Entry(body={"zone": "UTC"}, nothing=lambda body: body["zone"] == "UTC"),
     ("GET", "members"): Entry(nothing=lambda body: len(body["results"]) == 1),
@@ -259,6 +261,7 @@ def open_house(name: str, now: datetime) -> House:
     token_of(customer)
     invitation = invite(caller, email="asked@example.com", role=Role.ARTIST, now=now)
     ids = {
+        "studio_id": customer.studio.id,
         "invitation_id": invitation.id,
         "project_id": customer.project.id,
         "own_project_id": customer.project.id,

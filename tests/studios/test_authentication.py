@@ -82,7 +82,7 @@ class TestCallerOf:
         caller = call(text, now=now)
         assert caller is not None
 
-        revoke_token(caller, token, now=now)
+        revoke_token(caller, token.id, now=now)
 
         with pytest.raises(UnknownToken):
             call(text, now=now)

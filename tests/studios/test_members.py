@@ -54,6 +54,51 @@ class TestChangeRole:
         assert api("PATCH", f"members/{foreign}", {"role": "viewer"}).status == 404
 
 
+class TestReach:
+    """Who acts with less than all rights of an owner cannot deal with those who have more."""
+
+    NARROW = ("studio:read", "studio:write")
+
+    def test_a_narrow_token_makes_nobody_more_than_it_is(self, customer: Customer) -> None:
+        member, _ = enrol(customer, "bo@example.com", Role.VIEWER)
+
+        answer = Api(customer, scopes=self.NARROW)("PATCH", f"members/{member}", {"role": "owner"})
+
+        assert (answer.status, answer.code) == (403, "role-too-wide")
+        assert Membership.objects.get(pk=member).role == Role.VIEWER
+
+    @pytest.mark.parametrize("role", list(Role))
+    def test_it_takes_nobody_down_or_out(self, customer: Customer, role: Role) -> None:
+        member, _ = enrol(customer, "bo@example.com", role)
+        narrow = Api(customer, scopes=self.NARROW)
+
+        answers = [narrow("PATCH", f"members/{member}", {"role": "viewer"}), narrow("DELETE", f"members/{member}")]
+
+        assert [answer.code for answer in answers] == ["role-too-wide"] * 2
+        assert Membership.objects.get(pk=member).role == role
+
+    def test_a_token_deals_with_those_it_covers(self, customer: Customer) -> None:
+        viewer, _ = enrol(customer, "vi@example.com", Role.VIEWER)
+        artist, _ = enrol(customer, "bo@example.com", Role.ARTIST)
+        scopes = [*self.NARROW, "scenes:read", "jobs:read"]
+
+        assert Api(customer, scopes=scopes)("DELETE", f"members/{artist}").code == "role-too-wide"
+        assert Api(customer, scopes=scopes)("DELETE", f"members/{viewer}").status == 204
+
+    @pytest.mark.parametrize("role", [Role.VIEWER, Role.ARTIST, Role.PRODUCER])
+    def test_only_owners_deal_with_members(self, customer: Customer, role: Role) -> None:
+        own, member = enrol(customer, "bo@example.com", role)
+        theirs = Api(member)
+        others = Membership.objects.get(user=customer.user).id
+
+        answers = [
+            *(theirs("PATCH", f"members/{each}", {"role": "owner"}).code for each in (own, others)),
+            *(theirs("DELETE", f"members/{each}").code for each in (own, others)),
+        ]
+
+        assert answers == ["scope-missing"] * 4
+
+
 class TestRemoveMember:
     def test_their_tokens_end_and_the_person_stays(self, api: Api, customer: Customer) -> None:
         member, bo = enrol(customer, "bo@example.com")

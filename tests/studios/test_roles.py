@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from farm.studios.roles import ROLE_SCOPES, Role, Scope, effective_scopes
+from farm.studios.roles import LOOK_SCOPES, ROLE_SCOPES, Role, Scope, beyond, effective_scopes
 
-READ = {"scenes:read", "jobs:read", "studio:read"}
+READ = {"scenes:read", "jobs:read", "studio:read", "account:write"}
 WORK = READ | {"scenes:write", "jobs:write"}
 MONEY = WORK | {"billing:read", "billing:write"}
 
@@ -30,3 +30,18 @@ class TestEffectiveScopes:
 
     def test_of_nothing_granted_nothing_comes(self) -> None:
         assert effective_scopes(Role.OWNER, []) == frozenset()
+
+
+class TestBeyond:
+    @pytest.mark.parametrize("role", list(Role))
+    def test_an_owner_lacks_nothing_of_any_role(self, role: Role) -> None:
+        assert beyond(role, ROLE_SCOPES[Role.OWNER]) == frozenset()
+
+    @pytest.mark.parametrize("role", list(Role))
+    def test_whoever_may_nothing_lacks_all_but_what_is_everybody_s_own(self, role: Role) -> None:
+        assert beyond(role, []) == ROLE_SCOPES[role] - {Scope.ACCOUNT_WRITE}
+
+
+class TestLookScopes:
+    def test_it_is_everything_that_only_reads(self) -> None:
+        assert {scope for scope in Scope if scope.endswith(":read")} == LOOK_SCOPES

@@ -174,8 +174,8 @@ class TestRevokeToken:
     def test_it_ends_once(self, caller: Caller, now: datetime) -> None:
         token, _ = services.issue_own_token(caller, name="ci", scopes=["jobs:read"], days=1, now=now)
 
-        services.revoke_token(caller, token, now=now)
-        services.revoke_token(caller, token, now=now + timedelta(hours=1))
+        services.revoke_token(caller, token.id, now=now)
+        services.revoke_token(caller, token.id, now=now + timedelta(hours=1))
 
         token.refresh_from_db()
         assert token.revoked_at == now

@@ -171,7 +171,32 @@ class TestSession:
     def test_a_person_of_no_studio_is_told_so(self, browser: Browser, customer: Customer) -> None:
         Membership.objects.filter(user=customer.user).delete()
 
-        assert browser("GET", "/api/v1/me").code == "no-studio"
+        answers = {browser("GET", f"/api/v1/{path}").code for path in ("studio", "members", "tokens", "jobs")}
+
+        assert answers == {"no-studio"}
+
+    def test_a_person_of_no_studio_is_somebody_all_the_same(self, browser: Browser, customer: Customer) -> None:
+        Membership.objects.filter(user=customer.user).delete()
+
+        me = browser("GET", "/api/v1/me").body
+        changed = browser("PATCH", "/api/v1/me", {"name": "Ada"}).body
+
+        assert (me["user"], me["studios"]) == (customer.user.email, [])
+        assert (me["studio"], me["studio_id"], me["currency"]) == (None, None, None)
+        assert changed == me | {"name": "Ada"}
+        assert User.objects.get(pk=customer.user.pk).name == "Ada"
+
+    def test_a_person_of_no_studio_changes_nothing_for_another_site(self, browser: Browser, customer: Customer) -> None:
+        Membership.objects.filter(user=customer.user).delete()
+
+        assert browser("PATCH", "/api/v1/me", {"name": "Ada"}, is_forged=True).code == "csrf-failed"
+
+    def test_a_studio_left_behind_is_not_there_for_who_has_none(self, browser: Browser, customer: Customer) -> None:
+        Membership.objects.filter(user=customer.user).delete()
+        browser.studio = str(customer.studio.id)
+
+        assert browser("GET", "/api/v1/me").body["studio"] is None
+        assert browser("GET", "/api/v1/jobs").code == "no-studio"
 
     def test_another_sites_request_changes_nothing(self, browser: Browser) -> None:
         answer = browser("POST", "/api/v1/projects", {"name": "Forged"}, is_forged=True)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from tests.workers.test_sandbox import Room
 from workers import prover as prover_module
 from workers.causes import AttemptFailed
 from workers.protocol import Cause
+from workers.prove import NICENESS
 from workers.prover import Prover, ProverDied, Provers
 from workers.sandbox import Enclosure, agent_mounts
 
@@ -40,8 +42,17 @@ def files(tmp_path: Path) -> Path:
 
 def _stop(prover: Prover) -> None:
     """Hold every process of the prover still, so that its answer cannot win a race against the clock."""
-    for process in psutil.Process(prover._tree._process.pid).children(recursive=True):
+    for process in _processes(prover):
         process.suspend()
+
+
+def _resume(prover: Prover) -> None:
+    for process in _processes(prover):
+        process.resume()
+
+
+def _processes(prover: Prover) -> list[psutil.Process]:
+    return psutil.Process(prover._tree._process.pid).children(recursive=True)
 
 
 class TestProve:
@@ -76,6 +87,7 @@ class TestProve:
             prover.prove("0.png", ORDER, name="frame.png")
             _stop(prover)
         monkeypatch.setattr(prover_module, "HEADER_S", 0.2)
+        monkeypatch.setattr(prover_module, "PATIENCE", 3)
 
         with pytest.raises(ProverDied, match="too long"), provers.lend("s") as prover, prover.showing(files):
             prover.prove("0.png", ORDER, name="frame.png")
@@ -84,6 +96,25 @@ class TestProve:
         with provers.lend("s") as prover, prover.showing(files):
             assert prover.prove("0.png", ORDER, name="frame.png")
         assert len(list(files.iterdir())) == 3
+
+    def test_a_prover_that_gets_no_processor_for_a_while_is_waited_for(
+        self, provers: Provers, files: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with provers.lend("s") as prover, prover.showing(files):
+            prover.prove("0.png", ORDER, name="frame.png")
+            _stop(prover)
+            monkeypatch.setattr(prover_module, "HEADER_S", 0.1)
+            monkeypatch.setattr(prover_module, "PATIENCE", 200)
+            threading.Timer(0.5, _resume, [prover]).start()
+
+            assert prover.prove("0.png", ORDER, name="frame.png")
+
+    def test_a_prover_steps_back_behind_the_renderer(self, provers: Provers, files: Path) -> None:
+        with provers.lend("s") as prover, prover.showing(files):
+            prover.prove("0.png", ORDER, name="frame.png")
+
+            (python,) = [p for p in _processes(prover) if "python" in p.cmdline()[0]]
+            assert python.nice() >= NICENESS
 
     def test_a_prover_that_dies_says_so(self, provers: Provers, files: Path) -> None:
         with provers.lend("s") as prover, prover.showing(files):

@@ -23,9 +23,10 @@ class Me(TypedDict):
     zone: str
     is_operator: bool
     studios: list[MyStudio]
-    studio: str
-    studio_id: str
-    currency: str
+    studio: str | None
+    studio_id: str | None
+    currency: str | None
+    is_looking: bool
     scopes: list[str]
 
 

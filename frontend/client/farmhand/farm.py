@@ -486,7 +486,8 @@ class Farm:
 
     def find_version(self, wanted: str, *, last: str = "") -> str:
         """
-        Give a scene version's id from an id, a beginning of one, a scene's name (its latest version), or `last`.
+        Give a scene version's id from an id, a beginning of one, a scene's name (its newest version that is whole),
+        or `last`.
 
         :raises NoneSuch, Ambiguous: as they say
         """
@@ -495,7 +496,7 @@ class Farm:
         if is_id(wanted):
             return wanted.lower()
         if wanted == "last":
-            found = [version["id"] for scene in self.scenes() if (version := self.scene(scene["id"])["latest_version"])]
+            found = [version for scene in self.scenes() if (version := self._newest_whole(scene))]
             if found:
                 return max(found)  # ids follow time
             raise NoneSuch(what="scene version", wanted=wanted, hint="`farmhand scene push` makes one.")
@@ -504,18 +505,23 @@ class Farm:
         if len(named) > 1:
             raise Ambiguous(what="scenes", prefix=wanted, ids="one in each of several projects")
         if named:
-            return self._latest(named[0], hint)
+            return self._named_version(named[0])
         if not _is_prefix(wanted):
             raise NoneSuch(what="scene version", wanted=wanted, hint=hint)
         lists = (f"/scenes/{scene['id']}/versions" for scene in self.scenes())
         matches = [row["id"] for path in lists for row in self._beginning_with(path, wanted)]
         return _only(matches, "scene versions", "scene version", wanted, hint)
 
-    def _latest(self, scene: Scene, hint: str) -> str:
-        latest = self.scene(scene["id"])["latest_version"]
-        if latest is None:
-            raise NoneSuch(what="version of scene", wanted=scene["name"], hint=hint)
-        return latest["id"]
+    def _named_version(self, scene: Scene) -> str:
+        whole = self._newest_whole(scene)
+        if whole is None:
+            hint = "Run `farmhand scene push` to its end; what has arrived already is not sent again."
+            raise NoneSuch(what="whole version of scene", wanted=scene["name"], hint=hint)
+        return whole
+
+    def _newest_whole(self, scene: Scene) -> str | None:
+        """One that is still being uploaded cannot be meant: who wants that one gives its id."""
+        return next((v["id"] for v in self.versions(scene["id"]) if v["status"] != "uploading"), None)
 
     def _find(self, path: str, what: str, wanted: str, *, hint: str) -> str:
         if is_id(wanted):

@@ -63,13 +63,27 @@ class TestFindVersion:
     @pytest.fixture(autouse=True)
     def _scenes(self, small: SmallFarm) -> None:
         small.scenes = [{"id": "s1", "name": "Dusk", "project": "p"}, {"id": "s2", "name": "Dawn", "project": "p"}]
-        small.answers["/api/v1/scenes/s1"] = {"id": "s1", "name": "Dusk", "latest_version": {"id": TWO}}
-        small.answers["/api/v1/scenes/s2"] = {"id": "s2", "name": "Dawn", "latest_version": None}
-        small.answers["/api/v1/scenes/s1/versions"] = page({"id": TWO}, {"id": ONE})
+        small.answers["/api/v1/scenes/s1/versions"] = page(
+            {"id": TWO, "status": "inspected"}, {"id": ONE, "status": "inspected"}
+        )
         small.answers["/api/v1/scenes/s2/versions"] = page()
 
-    def test_a_scenes_name_is_its_latest_version(self, farm: Farm) -> None:
+    def test_a_scenes_name_is_its_newest_version(self, farm: Farm) -> None:
         assert farm.find_version("Dusk") == TWO
+
+    def test_a_version_that_is_still_uploading_is_not_meant(self, farm: Farm, small: SmallFarm) -> None:
+        small.answers["/api/v1/scenes/s1/versions"] = page(
+            {"id": TWO, "status": "uploading"}, {"id": ONE, "status": "whole"}
+        )
+
+        assert farm.find_version("Dusk") == ONE
+        assert farm.find_version("last") == ONE
+
+    def test_a_scene_whose_only_version_is_still_uploading_is_refused(self, farm: Farm, small: SmallFarm) -> None:
+        small.answers["/api/v1/scenes/s1/versions"] = page({"id": TWO, "status": "uploading"})
+
+        with pytest.raises(NoneSuch, match="no whole version of scene"):
+            farm.find_version("Dusk")
 
     def test_a_scene_without_a_version_is_refused(self, farm: Farm) -> None:
         with pytest.raises(NoneSuch, match="Dawn"):

@@ -30,6 +30,7 @@ export function Shell() {
   if (refused?.code === "no-studio") return <NoStudio />;
   if (refused && refused.status !== 401) return <Failure error={refused} again={again} />;
   if (!me || refused) return <Waiting />;
+  if (!me.studio_id) return <NoStudio />;
   return (
     <AppShell
       header={{ height: 52 }}
@@ -88,7 +89,7 @@ function useWhoIsThere() {
     }
   }, [refused, navigate, place.href, place.pathname, refetch]);
   useEffect(() => {
-    if (me && !chosenStudio()) chooseStudio(me.studio_id);
+    if (me?.studio_id && !chosenStudio()) chooseStudio(me.studio_id);
     if (me?.language && me.language !== i18n.language) speak(me.language);
   }, [me, i18n.language]);
   return { me, refused, again: () => void refetch() };

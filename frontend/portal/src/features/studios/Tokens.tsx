@@ -26,7 +26,7 @@ type Scope = Schema["NewTokenRequest"]["scopes"][number];
 /** Credentials for programs. */
 export function Tokens() {
   const { t } = useTranslation("studios");
-  const may = useMay("studio:write");
+  const may = useMay("account:write");
   const tokens = api.useQuery("get", "/api/v1/tokens", { params: { query: { limit: 200 } } });
   if (tokens.error) return <Failure error={tokens.error} again={() => void tokens.refetch()} />;
   if (!tokens.data) return <Waiting />;
@@ -41,6 +41,7 @@ export function Tokens() {
             <Table.Thead>
               <Table.Tr>
                 <Table.Th>{t("name")}</Table.Th>
+                <Table.Th>{t("tokenOwner")}</Table.Th>
                 <Table.Th>{t("expires")}</Table.Th>
                 <Table.Th>{t("lastUsed")}</Table.Th>
                 <Table.Th />
@@ -74,6 +75,7 @@ function Row({ token, may }: { token: Schema["Token"]; may: boolean }) {
           <Code>{token.prefix}…</Code> {token.scopes?.join(" ")}
         </Text>
       </Table.Td>
+      <Table.Td>{token.owner || t("hasLeft")}</Table.Td>
       <Table.Td>{token.revoked_at ? t("revoked") : <Time at={token.expires_at} />}</Table.Td>
       <Table.Td>{token.last_used_at ? <Time at={token.last_used_at} /> : t("never")}</Table.Td>
       <Table.Td ta="right">
