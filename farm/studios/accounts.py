@@ -19,6 +19,7 @@ from django.http import HttpRequest
 from farm.core.addresses import address_of
 from farm.core.errors import Refusal
 from farm.studios.models import User
+from farm.studios.selectors import user_of
 
 
 class WeakPassword(Refusal):
@@ -81,7 +82,7 @@ def owns_mail(user: User, email: str) -> bool:
 def has_account(email: str) -> bool:
     """Say whether somebody can sign in with this mail address."""
     found = _person_of(email)
-    return found is not None and found.has_usable_password() and owns_mail(found, email)
+    return found is not None and found.is_active and found.has_usable_password() and owns_mail(found, email)
 
 
 @transaction.atomic
@@ -115,14 +116,15 @@ def sign_in(request: HttpRequest, user: User) -> None:
 
 def _person_of(email: str) -> User | None:
     shown = EmailAddress.objects.select_related("user").filter(email=email.lower(), verified=True).first()
-    return shown.user if shown else User.objects.filter(email__iexact=email).first()
+    return shown.user if shown else user_of(email)
 
 
 def _forget_claims(user: User) -> None:
     """Drop a password and unverified addresses; links that would verify them, and sessions, end with them."""
     EmailAddress.objects.filter(user=user, verified=False).delete()
-    user.set_unusable_password()
-    user.save(update_fields=["password"])
+    if user.has_usable_password():  # otherwise links that were given before stay good
+        user.set_unusable_password()
+        user.save(update_fields=["password"])
 
 
 def _verify(user: User, email: str) -> None:

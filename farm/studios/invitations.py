@@ -93,9 +93,9 @@ def invite(caller: Caller, *, email: str, role: Role, now: datetime) -> Invitati
     """
     check_reach(caller, role)
     email = email.strip().lower()
-    member = Membership.objects.filter(user__email__iexact=email).only("role").first()
-    if member is not None:
-        raise AlreadyMember(email=email, role=member.role, field="email")
+    alike = Membership.objects.filter(user__email__iexact=email).values_list("user__email", "role")
+    if role_now := next((role for address, role in alike if address.lower() == email), None):
+        raise AlreadyMember(email=email, role=role_now, field="email")
     _unanswered().filter(email=email, expires_at__lte=now).update(revoked_at=now)
     _check_mails(email, now)
     text, digest = _new_token()
@@ -221,7 +221,7 @@ def _waiting(invitation_id: UUID) -> Invitation:
 
 
 def _role_of_inviter(found: Invitation) -> Role | None:
-    theirs = Membership.objects.filter(studio_id=found.studio_id, user=found.invited_by)
+    theirs = Membership.objects.filter(studio_id=found.studio_id, user=found.invited_by, user__is_active=True)
     role = theirs.values_list("role", flat=True).first() if found.invited_by else None
     return Role(role) if role else None
 

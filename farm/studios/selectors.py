@@ -26,6 +26,16 @@ def project_of(project_id: UUID) -> Project:
     return project
 
 
+def user_of(email: str) -> User | None:
+    """
+    Find somebody by mail address, in any case.
+
+    A database takes some foreign letters for others when it compares without case: here they are not the same.
+    """
+    alike = User.objects.filter(email__iexact=email)
+    return next((user for user in alike if user.email.lower() == email.lower()), None)
+
+
 def called(person: str = "") -> Combinable:
     """Give how somebody is called: by name, else by mail address; of somebody who is not there, nothing."""
     name, email = F(f"{person}name"), F(f"{person}email")

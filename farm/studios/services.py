@@ -16,7 +16,7 @@ from farm.core.errors import Invalid, NotFound, Refusal
 from farm.studios.authentication import Caller, UnknownToken, new_token
 from farm.studios.models import ApiToken, AuditRow, Membership, Project, Studio, User
 from farm.studios.roles import Role, Scope, beyond
-from farm.studios.selectors import tokens_seen_by
+from farm.studios.selectors import tokens_seen_by, user_of
 
 MAX_TOKEN_DAYS = 366
 
@@ -194,7 +194,7 @@ def open_studio(*, name: str, currency: str, zone: str, email: str, is_operator:
         studio = Studio.objects.create(name=name, currency=currency, zone=zone)
     elif studio.currency != currency:
         raise OtherCurrency(name=studio.name, currency=studio.currency, field="currency")
-    user = User.objects.filter(email__iexact=email).first() or User.objects.create_user(email, is_operator=is_operator)
+    user = user_of(email) or User.objects.create_user(email, is_operator=is_operator)
     _, is_new = Membership.objects.get_or_create(studio=studio, user=user, defaults={"role": Role.OWNER})
     if is_new:
         opening = Caller(user, studio, frozenset(Scope), token=None, address=None)

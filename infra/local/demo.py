@@ -189,13 +189,14 @@ def _near(argument: str | Path) -> str:
     return str(argument)
 
 
-def bootstrap(variables: Mapping[str, str]) -> str:
-    """Have a studio with a project, and a token for it."""
+def bootstrap(variables: Mapping[str, str]) -> tuple[str, str]:
+    """Have a studio with a project; give a token for it, and the address that lets its owner into the portal."""
     command = [sys.executable, "manage.py", "bootstrap", "--json"]
     done = subprocess.run(command, cwd=ROOT, env=os.environ | variables, capture_output=True, text=True)
     if done.returncode:
         raise Stopped(command="manage.py bootstrap", code=done.returncode, advice=done.stderr.strip())
-    return str(json.loads(done.stdout.strip().splitlines()[-1])["token"])
+    shown = json.loads(done.stdout.strip().splitlines()[-1])
+    return str(shown["token"]), str(shown["portal"])
 
 
 def make_sample(stage: Stage, variables: Mapping[str, str]) -> Path:
@@ -300,21 +301,25 @@ def demo(folder: Folder, *, scene: str, frames: str, file_format: str) -> int:
     if scene and not Path(scene).exists():
         raise NoScene(path=scene)
     began = time.monotonic()
-    stage = Stage(folder, variables, bootstrap(variables))
+    token, door = bootstrap(variables)
+    stage = Stage(folder, variables, token)
     stage.place.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = Path(scene).absolute() if scene else make_sample(stage, variables)
     found = send(stage, path, path.stem)
     choices = agree(stage, choose(found, frames=frames, file_format=file_format, is_sample=not scene))
     render(stage, choices)
     target = fetch(stage)
-    _farewell(stage, variables["FARM_URL"], target, time.monotonic() - began)
+    farewell(stage, variables["FARM_URL"], door, target, seconds=time.monotonic() - began)
     return 0
 
 
-def _farewell(stage: Stage, url: str, target: Path, seconds: float) -> None:
+def farewell(stage: Stage, url: str, door: str, target: Path, *, seconds: float) -> None:
+    """Say where everything is."""
     stage.title(f"Done in {seconds // 60:.0f} min {seconds % 60:.0f} s; the farm keeps running")
     stage.say(f"movie and frames  {_near(target)}")
-    stage.say(f"the farm          {url}  (its API: {url}/api/docs)")
+    stage.say(f"in your browser   {door}")
+    stage.say("                  (lets you into the portal once, as the demo's owner, to set a password)")
+    stage.say(f"the API           {url}/api/docs")
     stage.say("your own scene    make demo SCENE=/path/shot.blend FRAMES=1-24")
     stage.say("stop the farm     make down")
 

@@ -337,6 +337,22 @@ class TestAcceptAnew:
         assert accept(Browser(), invited(api), NEWCOMER).code == "account-closed"
         assert not User.objects.get(email="bo@example.com").is_active
 
+    def test_one_with_a_password_neither(self, api: Api) -> None:
+        User.objects.filter(pk=person().pk).update(is_active=False)
+        token = invited(api)
+
+        assert look(Browser(), token).body["has_account"] is False
+        assert accept(Browser(), token, NEWCOMER).code == "account-closed"
+
+    def test_a_letter_that_only_looks_alike_opens_nobody_elses_account(self, api: Api) -> None:
+        operator = User.objects.create_user("mike@example.com", is_operator=True)  # has not used the first link yet
+
+        accept(Browser(), invited(api, "m\u0131ke@example.com"), NEWCOMER)
+
+        operator.refresh_from_db()
+        assert (operator.name, operator.has_usable_password()) == ("", False)
+        assert not Membership.objects.filter(user=operator).exists()
+
     def test_another_site_signs_nobody_in(self, api: Api) -> None:
         assert accept(Browser(), invited(api), NEWCOMER, is_forged=True).code == "csrf-failed"
         assert not User.objects.filter(email="bo@example.com").exists()
@@ -432,6 +448,11 @@ class TestInvitersWhoLeft:
         assert api.get("members/invitations").body["results"] == []
         assert accept(Browser(), token, NEWCOMER).code == "invitation-gone"
 
+    def test_one_whose_account_was_closed_too(self, second: Membership, token: str) -> None:
+        User.objects.filter(pk=second.user_id).update(is_active=False)
+
+        assert accept(Browser(), token, NEWCOMER).code == "invitation-gone"
+
     def test_however_they_left(self, second: Membership, token: str) -> None:
         second.delete()
 
@@ -481,6 +502,25 @@ class TestFirstLink:
         Browser().set_password(link)
         assert Browser().sign_in("bo@example.com", "the squatter's password").status == 400
         assert signed_in("bo@example.com")
+
+    def test_one_given_before_stays_good(self) -> None:
+        user = User.objects.create_user("bo@example.com")
+        first, _ = first_link(user), first_link(user)
+
+        Browser().set_password(first)
+
+        assert signed_in("bo@example.com")
+
+    def test_sessions_from_before_end(self) -> None:
+        bo = person()
+        browser = signed_in(bo.email)
+        EmailAddress.objects.all().delete()
+
+        link = first_link(User.objects.get(pk=bo.pk))
+
+        assert browser("GET", "/api/v1/me").status == 401
+        assert Browser().set_password(link).status in {200, 401}
+        assert browser("GET", "/api/v1/me").status == 401
 
     def test_somebody_who_showed_it_before_keeps_their_password(self) -> None:
         bo = person()

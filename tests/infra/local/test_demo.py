@@ -124,3 +124,18 @@ class TestStage:
 
     def test_the_token_is_in_no_argument(self, stage: demo.Stage) -> None:
         assert stage.env["FARMHAND_TOKEN"] == "fh_secret"
+
+
+class TestFarewell:
+    def test_it_names_the_way_into_the_portal_in_one_piece(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("COLUMNS", "40")
+        stage = demo.Stage(Folder(tmp_path), {"FARM_URL": "http://127.0.0.1:1"}, "fh_secret")
+        door = "http://127.0.0.1:1/set-password/" + "k" * 60
+
+        demo.farewell(stage, "http://127.0.0.1:1", door, tmp_path, seconds=61)
+
+        said = capsys.readouterr().out
+        assert door in said.split()
+        assert "1 min 1 s" in said
