@@ -26,6 +26,10 @@ from farm.jobs.moves import Purpose
 
 DAY = timedelta(hours=24)
 BOOT_S, LOCAL_BOOT_S = 120.0, 3.0
+READ = (
+    "id", "status", "studio_id", "machine_id", "instance_type", "zone", "market", "slots", "requested_at", "idle_since",
+    "launch__pools",
+)  # fmt: skip
 STATUS = {
     WorkerStatus.REQUESTED: MachineStatus.STARTING,
     WorkerStatus.BOOTING: MachineStatus.STARTING,
@@ -146,6 +150,7 @@ def _machine(worker: Worker, known: _Known) -> MachineView:
 
 def _fleet(row: Fleet, offered: Sequence[Offer], known: _Known) -> FleetView:
     present = Worker.objects.filter(fleet=row, status__in=PRESENT_WORKERS).select_related("launch").order_by("pk")
+    present = present.only(*READ)
     return FleetView(
         id=row.id,
         rules=rules_of(row),

@@ -11,18 +11,20 @@ import dataclasses
 import hashlib
 import logging
 import secrets
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from itertools import takewhile
 from typing import Any
 from uuid import UUID
 
 from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import Case, Exists, F, OuterRef, Sum, When
+from django.db.models.functions import Coalesce
 
-from farm.core.fields import new_ids
 from farm.core.moves import move_to
 from farm.fleet import supply
 from farm.fleet.decisions import record
@@ -40,6 +42,7 @@ from farm.fleet.providers import (
     NotToBeRepeated,
     PoolRefusal,
     ProviderError,
+    Throttled,
     provider,
 )
 from farm.fleet.selectors import the_farm
@@ -121,13 +124,22 @@ def _write_down(fleet: Fleet, wish: Wish, pools: Sequence[Pool], *, now: datetim
         asked_at=now,
     )
     market, price = pools[0].market, pools[0].price_micro or 0
-    Worker.objects.bulk_create(
-        Worker(id=worker, fleet=fleet, launch=row, market=market, price_micro=price, requested_at=now)
-        for worker in new_ids(count)
-    )
+    _add_workers(count, fleet=fleet, launch=row, market=market, price_micro=price, requested_at=now)
     numbers = {"count": count, "wished": wish.count, "market": market, "pools": len(pools), "price_micro": price}
     record(fleet, "launch", wish.reason, launch=row.id, **{**wish.params, **numbers})
     return row, secret
+
+
+def _add_workers(count: int, **fields: Any) -> None:
+    """Add workers that are all alike: one row, and copies of it made by the database, however many columns it has."""
+    first = Worker.objects.create(**fields)
+    columns = ", ".join(str(field.column) for field in Worker._meta.concrete_fields if not field.primary_key)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"INSERT INTO fleet_worker ({columns})"  # noqa: S608  (names of our own columns)
+            f" SELECT {columns} FROM fleet_worker, generate_series(2, %s) WHERE id = %s",
+            [count, first.pk],
+        )
 
 
 def digest_of(text: str) -> str:
@@ -180,8 +192,11 @@ def pace_room(fleet: Fleet, *, now: datetime, otherwise: int) -> int:
     if pace is None:
         return otherwise
     region = {"fleet__provider": fleet.provider, "fleet__region": fleet.region}
-    past = Launch.objects.filter(**region, asked_at__gt=now - HOUR).order_by("asked_at")
-    return pace.room(past.annotate(machines=COUNTED).values_list("asked_at", "machines"), now=now)
+    rows = Launch.objects.filter(**region, asked_at__gt=now - HOUR)
+    past = rows.annotate(machines=COUNTED, done_at=Coalesce("answered_at", "asked_at")).order_by("done_at")
+    told = list(past.values_list("done_at", "machines", "refusal"))
+    throttled = len(list(takewhile(lambda row: row[2] == Throttled.code, reversed(told))))
+    return pace.room([(at, count) for at, count, _ in told], now=now, throttled=throttled)
 
 
 # --- asking
@@ -190,6 +205,7 @@ def pace_room(fleet: Fleet, *, now: datetime, otherwise: int) -> int:
 def _ask(row: Launch, secret: str, *, now: datetime) -> int | None:
     """Ask, or ask again, and write down what came; None while the answer is lost."""
     pools = [PoolKey(kind, zone, Market(market)) for kind, zone, market in row.pools]
+    began = time.monotonic()
     try:
         answer = provider(row.fleet.provider, row.fleet.region).launch(_request(row, pools, secret))
     except AnswerLost as lost:
@@ -207,9 +223,13 @@ def _ask(row: Launch, secret: str, *, now: datetime) -> int | None:
     if missing := max(0, row.count - came):
         _refuse(row, pools, answer, missing)
     granted = Counter(m.pool for m in answer.machines)
-    supply.remember(row.fleet, granted, _shortages(pools, answer, row.count - came), now=now)
-    status = LaunchStatus.ANSWERED if came else LaunchStatus.REFUSED
-    move_to(row, status, moves=LAUNCH_MOVES, came=came, answered_at=now)
+    shortages = _shortages(pools, answer, row.count - came)
+    supply.remember(row.fleet, granted, shortages, now=now)
+    move_to(
+        row, LaunchStatus.ANSWERED if came else LaunchStatus.REFUSED, moves=LAUNCH_MOVES, came=came,
+        answered_at=now + timedelta(seconds=time.monotonic() - began),  # no other clock: `now` is the caller's
+        refusal=shortages[0].error.code if shortages else "",
+    )  # fmt: skip
     return came
 
 

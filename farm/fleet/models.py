@@ -103,6 +103,7 @@ class Launch(models.Model):
     pools = models.JSONField()  # [[instance type, zone, market], ...]
     count = models.IntegerField()
     came = models.IntegerField(default=0)
+    refusal = models.CharField(max_length=64, blank=True)  # the code of what was refused of it, if anything was
     spec = models.JSONField()  # of the fleet as it was asked for: a repetition must say the same
     secret_digest = models.CharField(max_length=64, unique=True, null=True)  # null: nobody may register any more
     asked_at = models.DateTimeField()

@@ -54,10 +54,14 @@ class Pace:
 
     burst: int
     per_second: float
-    slack_s: float = 1.0  # what is asked now arrives a little later than what was asked before did
+    slack_s: float = 1.0  # by how much our clock and the provider's may differ
 
-    def room(self, launches: Iterable[tuple[datetime, int]], *, now: datetime) -> int:
-        """Give how many machines may be launched now, after these launches (moment, machines), oldest first."""
+    def room(self, launches: Iterable[tuple[datetime, int]], *, now: datetime, throttled: int = 0) -> int:
+        """
+        Give how many machines may be launched now, after these launches (when they were done, machines), oldest first.
+
+        `throttled` times in a row the provider said that it was too many: others may be using its bucket too.
+        """
         level, at = float(self.burst), None
         for moment, count in launches:
             if at is not None:
@@ -65,9 +69,8 @@ class Pace:
             level, at = min(level, self.burst) - count, moment
         if at is not None:
             level += (now - at).total_seconds() * self.per_second
-        if level >= self.burst:
-            return self.burst
-        return max(0, int(level - self.slack_s * self.per_second))
+        left = self.burst if level >= self.burst else level - self.slack_s * self.per_second
+        return max(0, int(left)) >> min(throttled, 10)
 
     @property
     def memory(self) -> timedelta:

@@ -172,7 +172,18 @@ class TestLaunch:
 
         assert launch(fleet, Wish(15), now=now) == 10
         assert launch(fleet, Wish(15), now=now) == 0
-        assert launch(fleet, Wish(15), now=now + timedelta(seconds=3)) == 4  # two may not have arrived
+        assert launch(fleet, Wish(15), now=now + timedelta(seconds=3.2)) == 4  # clocks differ
+
+    def test_throttled_it_asks_for_half_and_then_for_all_again(self, shop: Shop, fleet: Fleet, now: datetime) -> None:
+        shop.pace = Pace(burst=40, per_second=2)
+        shop.refuses = Throttled(provider="shop", retry_after=1, why="others launch too")
+        launch(fleet, Wish(100), now=now)
+        launch(fleet, Wish(100), now=now + timedelta(seconds=2))
+        shop.refuses = None
+        launch(fleet, Wish(100), now=now + timedelta(seconds=4))
+        launch(fleet, Wish(100), now=now + timedelta(seconds=30))
+
+        assert [request.count for request in shop.asked] == [40, 20, 10, 40]
 
 
 class TestLimits:

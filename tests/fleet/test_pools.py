@@ -36,6 +36,10 @@ class TestPace:
     ) -> None:
         assert EC2.room([(at(moment), count) for moment, count in launches], now=at(now)) == room
 
+    @pytest.mark.parametrize(("throttled", "room"), [(0, 98), (1, 49), (2, 24), (99, 0)])
+    def test_who_was_throttled_asks_for_half(self, throttled: int, room: int) -> None:
+        assert EC2.room([(NOW, 900)], now=NOW, throttled=throttled) == room
+
     @given(st.lists(st.floats(min_value=0.1, max_value=60), min_size=1, max_size=60))
     def test_who_asks_for_no_more_than_the_room_is_never_refused_by_a_bucket_that_is_a_little_late(
         self, pauses: list[float]

@@ -339,6 +339,12 @@ class TestEveryRoute:
     def test_needs_a_scope_that_there_is(self) -> None:
         assert {route.path: route.scope for route in api_routes() if route.scope not in set(Scope)} == {}
 
+    def test_that_changes_something_needs_a_scope_to_write(self) -> None:
+        changing = [route for route in api_routes() if route.verb != "GET" and not str(route.scope).endswith(":write")]
+
+        # It makes an address from which what may be read anyway is read in one piece.
+        assert [(route.verb, route.path) for route in changing] == [("POST", "jobs/<uuid:job_id>/archive")]
+
     def test_answers_its_own_studio(self, house: House) -> None:
         api = Api(house.customer)
         answers = {route: ask(api, route, house) for route in api_routes()}
