@@ -94,7 +94,7 @@ class TestProgress:
             def isatty(self) -> bool:
                 return True
 
-            def write(self, text: str, ending: str = "") -> int:  # type: ignore[override]
+            def write(self, text: str, ending: str = "") -> int:
                 self.bars.append(text + ending)
                 return len(text)
 
