@@ -10,10 +10,12 @@ between two messages may never notice.
 import os
 
 from celery import Celery
+from celery.signals import task_prerun
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "farm.settings")
 
 from django.conf import settings
+from django.db import close_old_connections
 
 app = Celery("farm")
 app.set_default()  # for all threads: rooms send by `current_app`, and know no settings
@@ -43,6 +45,7 @@ app.conf.update(
     worker_enable_soft_shutdown_on_idle=True,
     worker_enable_remote_control=True,
     worker_hijack_root_logger=False,
+    CELERY_DB_REUSE_MAX=1_000_000,  # `_look_at_connections` decides; Celery would make one anew for every message
     accept_content=["json"],
     task_serializer="json",
     timezone="UTC",
@@ -65,3 +68,9 @@ app.conf.update(
 app.autodiscover_tasks(
     ["farm.core", "farm.scenes", "farm.fleet", "farm.jobs", "farm.dispatch", "farm.results"], related_name="reconcilers"
 )
+
+
+@task_prerun.connect
+def _look_at_connections(**_: object) -> None:
+    """Drop a connection to the database that is old or broken, as Django does before a request."""
+    close_old_connections()

@@ -39,7 +39,7 @@ DATABASES = {
     | {
         "ENGINE": "django.db.backends.postgresql",
         "ATOMIC_REQUESTS": True,
-        "CONN_MAX_AGE": 60,
+        "CONN_MAX_AGE": 600,  # one is made anew at the cost of several requests, half of it the database's
         "CONN_HEALTH_CHECKS": True,
         "OPTIONS": {"connect_timeout": 5, "options": "-c statement_timeout=30s -c lock_timeout=10s"},
     }

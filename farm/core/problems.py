@@ -19,6 +19,7 @@ from farm.core.errors import NotFound, Refusal, Refusals
 
 logger = logging.getLogger(__name__)
 
+WHO = "The farm does not know who asks: sign in, or send an API token as `Authorization: Bearer …`."
 CONTENT_TYPE = "application/problem+json"
 UNAVAILABLE = (OperationalError, InterfaceError)  # the database is away, or did not answer in time
 RETRY_AFTER_S = 2
@@ -87,6 +88,8 @@ def answer(error: Exception, context: dict[str, Any]) -> Response | None:
         error = NotFound(what="page or row", id=context["request"].path)
     elif isinstance(error, PermissionDenied):
         error = exceptions.PermissionDenied()
+    elif isinstance(error, exceptions.NotAuthenticated):
+        error = exceptions.NotAuthenticated(WHO)
     elif isinstance(error, RequestDataTooBig):
         error = BodyTooLarge()
     if isinstance(error, Refusal):

@@ -163,14 +163,15 @@ def row(part: PartReport, *, now: float) -> str:
 
 def env(folder: Folder) -> int:
     """
-    Print the variables of the farm's processes as shell commands.
+    Print, as shell commands, the variables of the farm's processes and of `farmhand`, and where the programs are.
 
     :raises DoesNotRun: it was never started in this folder
     """
     if not (variables := read_variables(folder)):
         raise DoesNotRun
-    for name, value in variables.items():
+    for name, value in {**variables, "FARMHAND_URL": variables["FARM_URL"]}.items():
         print(f"export {name}={shlex.quote(value)}")
+    print(f'export PATH={shlex.quote(str(Path(sys.executable).parent))}:"$PATH"')
     return 0
 
 

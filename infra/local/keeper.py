@@ -15,7 +15,7 @@ from infra.local.state import PartReport, PartState
 DELAYS = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0)  # seconds before the next try, by failures in a row
 SETTLED = 3.0  # seconds alive after which a part without a check counts as well
 FORGIVEN = 60.0  # seconds well after which earlier failures no longer count
-PAUSES = {PartState.STARTING: 0.2, PartState.UNWELL: 0.5, PartState.READY: 2.0}  # seconds between two looks
+PAUSES = {PartState.STARTING: 0.2, PartState.UNWELL: 0.5, PartState.READY: 10.0}  # seconds between two looks
 
 
 class Keeper:

@@ -57,6 +57,7 @@ class TestAnswer:
         answer = Api().get("projects")
 
         assert_problem(answer, 401, "not-authenticated")
+        assert "send an API token" in answer.body["detail"]
         assert answer.headers["WWW-Authenticate"] == "Bearer"
 
     @pytest.mark.parametrize(

@@ -93,11 +93,11 @@ class TestLook:
         assert keeper.state is PartState.READY
 
         health.reason = "no answer"
-        keeper.look(10)
+        keeper.look(20)
 
         assert (keeper.state, keeper.note) == (PartState.UNWELL, "no answer")
         health.reason = ""
-        keeper.look(20)
+        keeper.look(30)
         assert keeper.report().state is PartState.READY
         keeper.end(deadline=0)
 

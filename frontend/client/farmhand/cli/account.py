@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import replace
 from typing import Annotated
@@ -70,7 +71,9 @@ def whoami(as_json: Json = False) -> None:
 
 
 def _known_url() -> str:
-    """Give the address that was used before, if there is one."""
+    """Give the address that the environment names or that was used before, if there is one."""
+    if named := os.environ.get("FARMHAND_URL"):
+        return named
     try:
         known = read_profile(session.profile_name)
     except FarmhandError:

@@ -36,6 +36,11 @@ def show_report(terminal: Terminal, report: Part) -> None:
         terminal.say(Text("  ✓ ", style="green"), "Nothing stands in the way of rendering it.")
 
 
+def is_renderable(report: Part) -> bool:
+    """Say whether a scene can be rendered as it is."""
+    return not report["refusal"] and all(problem["severity"] != "error" for problem in report["problems"])
+
+
 def _of_scene(scene: Part) -> Iterator[Text]:
     frames, size, output = scene["frames"], scene["resolution"], scene["output"]
     rate = scene["fps"][0] / scene["fps"][1]

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from farmhand.answers import Version
-from farmhand.cli.reports import show_report
+from farmhand.cli.reports import is_renderable, show_report
 from farmhand.cli.session import Json, VersionId, session
 from farmhand.cli.terminal import Terminal, row, table
 from farmhand.cli.words import say_bytes, say_count, say_moment, short
@@ -84,7 +84,7 @@ def push(
         terminal.next_steps((f"farmhand scene report {here} --wait", "see what is in it"))
     else:
         show_report(terminal, report)
-    if report is None or not report["refusal"]:
+    if report is None or is_renderable(report):
         terminal.next_steps((f"farmhand job submit {here} --watch", "render it"))
 
 

@@ -91,6 +91,25 @@ class TestPush:
         assert "✗ a.blend is a zip." in ran.out
         assert "job submit" not in ran.err
 
+    def test_a_scene_that_lacks_something_is_not_offered_to_be_rendered_as_it_is(
+        self, run: Run, small: SmallFarm, folder: Path, write: Write
+    ) -> None:
+        write("a.blend", b"scene")
+        problem = {"code": "no_camera", "severity": "error", "sentence": "It has no camera."}
+        small.answers["/api/v1/scene-versions/version-0/report"] = {**REPORT, "problems": [problem]}
+        real = small.answer
+
+        def answer(method: str, path: str, query: dict[str, str], body: Any) -> tuple[int, Any]:
+            status, found = real(method, path, query, body)
+            return status, ({**found, "status": "inspected"} if path == "/api/v1/scene-versions/version-0" else found)
+
+        small.answer = answer  # type: ignore[method-assign]
+
+        ran = run("scene", "push", str(folder), "--wait-report")
+
+        assert "✗ It has no camera." in ran.out
+        assert "job submit" not in ran.err
+
     def test_a_folder_of_several_scenes_asks_which(self, run: Run, folder: Path, write: Write) -> None:
         write("a.blend", b"")
         write("b.blend", b"")
