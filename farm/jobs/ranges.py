@@ -7,13 +7,15 @@ What is wrong with a range, in a person's words; and the numbers of one that cho
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from itertools import pairwise
 
 from farm.core.errors import Invalid, Refusal
 
-_PART = re.compile(r"\s*(-?[0-9]+)\s*(?:-\s*(-?[0-9]+)\s*(?::\s*(-?[0-9]+)\s*)?)?", re.ASCII)
-_OPEN = re.compile(r"\s*(-?[0-9]+)\s*-\s*", re.ASCII)
-_STEPLESS = re.compile(r"\s*(-?[0-9]+)\s*-\s*(-?[0-9]+)\s*:\s*", re.ASCII)
+_NUMBER = r"\s*(-?\s*[0-9]+)\s*"  # openjd-model reads "- 5" as it reads "-5"
+_PART = re.compile(rf"{_NUMBER}(?:-{_NUMBER}(?::{_NUMBER})?)?", re.ASCII)
+_OPEN = re.compile(rf"{_NUMBER}-\s*", re.ASCII)
+_STEPLESS = re.compile(rf"{_NUMBER}-{_NUMBER}:\s*", re.ASCII)
 
 
 class RangeTooLong(Refusal):
@@ -33,14 +35,23 @@ def numbers_of(text: str, *, most: int, field: str) -> list[int]:
     if why := complaint(text):
         raise Invalid(field, f"{why}; write a range as in 1-10,15,20-40:2")
     parts = [_span(part) for part in _PART.findall(text)]
-    if sum(len(part) for part in parts) > most:
+    if sum(_length(part) for part in parts) > most:
         raise RangeTooLong(text=text[:200], limit=most, field=field)
     return [number for part in parts for number in part]
 
 
-def _span(part: tuple[str, str, str]) -> range:
-    first, last, step = int(part[0]), int(part[1] or part[0]), int(part[2] or 1)
+def _length(numbers: range) -> int:
+    """Count them, also where there are more than `len` can say."""
+    return (numbers[-1] - numbers[0]) // numbers.step + 1
+
+
+def _span(part: Sequence[str]) -> range:
+    first, last, step = _number(part[0]), _number(part[1] or part[0]), _number(part[2] or "1")
     return range(first, last + (1 if step > 0 else -1), step)
+
+
+def _number(text: str) -> int:
+    return int("".join(text.split()))
 
 
 def complaint(text: str) -> str:
@@ -61,7 +72,7 @@ def _of_part(part: str) -> str:
     found = _PART.fullmatch(part)
     if found is None:
         return _of_misspelt(part, shown)
-    first, last, step = (None if group is None else int(group) for group in found.groups())
+    first, last, step = (None if group is None else _number(group) for group in found.groups())
     if first is None or last is None:
         return ""
     if step == 0:
@@ -88,8 +99,8 @@ def _of_overlap(parts: list[str]) -> str:
     for part in parts:
         found = _PART.fullmatch(part)
         if found is not None:
-            ends = [int(group) for group in found.groups()[:2] if group is not None]
-            spans.append((min(ends), max(ends), part.strip()))
+            span = _span(found.groups(default=""))
+            spans.append((min(span[0], span[-1]), max(span[0], span[-1]), part.strip()))
     spans.sort()
     for (_, high, one), (low, _, other) in pairwise(spans):
         if low <= high:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from openjd.model import IntRangeExpr
 
@@ -47,6 +47,9 @@ class TestComplaint:
         assert complaint(written.text) == ""
 
     @given(st.text("0123456789-:, ab５", max_size=12))
+    @example("- 9")
+    @example("1 - - 3 : - 1")
+    @example("1-5:9,2")  # only 1 and 2: the first part ends where its step does
     def test_whatever_openjd_model_refuses_is_explained_and_nothing_else(self, text: str) -> None:
         try:
             IntRangeExpr.from_str(text)
@@ -63,6 +66,9 @@ class TestNumbersOf:
 
         assert sorted(numbers) == sorted(IntRangeExpr.from_str(written.text))
 
+    def test_a_sign_may_stand_apart_from_its_number(self) -> None:
+        assert numbers_of("3 - - 1 : - 2, - 5", most=10, field="frames") == [3, 1, -1, -5]
+
     def test_what_is_no_range_is_refused_by_its_field(self) -> None:
         with pytest.raises(Invalid, match="'10-' has no end; write a range as in") as raised:
             numbers_of("1-5,10-", most=10, field="frames")
@@ -70,5 +76,6 @@ class TestNumbersOf:
         assert raised.value.field == "frames"
 
     def test_more_than_there_may_be_are_refused_before_they_are_counted_out(self) -> None:
-        with pytest.raises(RangeTooLong):
-            numbers_of("1-99999999999999", most=10, field="frames")
+        for last in (99_999_999_999_999, 10**30):
+            with pytest.raises(RangeTooLong):
+                numbers_of(f"1-{last}", most=10, field="frames")

@@ -41,7 +41,7 @@ class TestReadHeader:
             (b"\x89PNG\r\n", "is a PNG image"),
             (b"", "is empty"),
             (b"hello", "is something else, not a .blend file: choose the .blend that opens the scene"),
-            (gzip.compress(b"a tarball"), "is a gzip archive"),
+            (gzip.compress(b"a tarball", mtime=0), "is a gzip archive"),
         ],
     )
     def test_something_else_is_named(self, tmp_path: Path, start: bytes, what: str) -> None:
