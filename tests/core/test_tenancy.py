@@ -17,7 +17,15 @@ from tests.farm import Customer, dispatch, open_customer, start_worker, submit
 pytestmark = pytest.mark.django_db
 
 # Belong to no studio: people's requests read them, of some only what the columns granted say.
-SHARED = {"fleet_farm", "fleet_fleet", "fleet_fleetdecision", "fleet_pool", "fleet_seenworker", "fleet_worker"}
+SHARED = {
+    "dispatch_limit",
+    "fleet_farm",
+    "fleet_fleet",
+    "fleet_fleetdecision",
+    "fleet_pool",
+    "fleet_seenworker",
+    "fleet_worker",
+}
 # Belong to a studio, named by another column than studio_id.
 ALSO_TENANT = {"studios_studio", "studios_user"}
 

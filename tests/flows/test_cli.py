@@ -87,24 +87,29 @@ def scene(folder: Path) -> Path:
     return folder
 
 
+def finished_parts(farm: Farm) -> int:
+    return sum(path.name != "key" for path in (farm.folder / "store" / "uploads").glob("*/*"))
+
+
+def await_parts(farm: Farm, pushing: subprocess.Popen[Any], *, count: int) -> None:
+    """Wait until so many parts lie in the store, or the push has ended."""
+    while finished_parts(farm) < count and pushing.poll() is None:
+        time.sleep(0.005)
+
+
 class TestUploads:
     def test_one_that_was_killed_goes_on_and_one_changed_file_travels_alone(
         self, whole_farm: Farm, run: Run, environment: dict[str, str], tmp_path: Path
     ) -> None:
         folder = scene(tmp_path / "shot")
         total = sum(path.stat().st_size for path in folder.iterdir())
-        uploads = whole_farm.folder / "store" / "uploads"
-
-        def finished() -> int:
-            return sum(path.name != "key" for path in uploads.glob("*/*"))
 
         pushing = subprocess.Popen([sys.executable, "-m", "farmhand", "scene", "push", folder], env=environment)
-        while finished() < 2 and pushing.poll() is None:
-            time.sleep(0.005)
+        await_parts(whole_farm, pushing, count=2)
         pushing.send_signal(signal.SIGKILL)
         pushing.wait()
         time.sleep(1)  # what was on the line still lands
-        there = finished()
+        there = finished_parts(whole_farm)
         again = run("scene", "push", folder, "--json").json
         (folder / "wood.png").write_bytes(os.urandom(3000))
         changed = run("scene", "push", folder, "--json").json
@@ -118,18 +123,22 @@ class TestUploads:
         self, whole_farm: Farm, environment: dict[str, str], tmp_path: Path
     ) -> None:
         folder = scene(tmp_path / "shot")
-        os.kill(whole_farm.part("web"), signal.SIGKILL)
+        before = finished_parts(whole_farm)
 
-        pushing = subprocess.run(
+        pushing = subprocess.Popen(
             [sys.executable, "-m", "farmhand", "scene", "push", folder, "--scene", "Patient", "--json"],
             env=environment,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
         )
+        await_parts(whole_farm, pushing, count=before + 1)
+        os.kill(whole_farm.part("web"), signal.SIGKILL)  # so that it is away in mid-sending, however slow the start
+        out, err = pushing.communicate(timeout=110)
 
         assert pushing.returncode == 0
-        assert "trying again in" in pushing.stderr
-        assert json.loads(pushing.stdout)["files"] == 3
+        assert "trying again in" in err
+        assert json.loads(out)["files"] == 3
 
     def test_what_is_no_scene_is_refused_by_its_report(self, run: Run, tmp_path: Path) -> None:
         (tmp_path / "fake.blend").write_bytes(b"PK\x03\x04 this is a zip")
