@@ -19,7 +19,7 @@ import re
 import shutil
 import uuid
 from bisect import bisect_right
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import BinaryIO, NoReturn, Protocol
@@ -141,6 +141,10 @@ class FolderStore:
         path = self._object(key)
         path.unlink(missing_ok=True)
         self._remove(_parts_of(path))
+
+    def delete_all(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            self.delete(key)
 
     def receive(self, permit: Permit, body: Readable) -> None:
         """

@@ -8,7 +8,7 @@ parts. Bytes travel by signed requests between client and store, past the farm's
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
@@ -65,6 +65,20 @@ class StoreFull(Refusal):
 
     code = "store-full"
     status = 507
+
+
+class StoreUnreachable(Refusal):
+    """The farm's store does not answer as it should ({why}). Nothing is lost; ask again in a minute."""
+
+    code = "store-unreachable"
+    status = 503
+
+
+class StoreRefuses(Refusal):
+    """The farm's store refuses the farm: {why}. Tell your operator, who checks its address, credentials and policy."""
+
+    code = "store-refuses"
+    status = 503
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,6 +182,9 @@ class ObjectStore(Protocol):
     def delete(self, key: str) -> None:
         """Delete an object; one that is not there is left alone."""
 
+    def delete_all(self, keys: Iterable[str]) -> None:
+        """Delete many objects, in as few requests as the store allows."""
+
     def listing(self, prefix: str) -> Iterator[Listed]:
         """List the objects whose keys begin with a prefix that ends with `/`, in no particular order."""
 
@@ -179,11 +196,17 @@ def store() -> ObjectStore:
 
 @cache
 def _store(url: str) -> ObjectStore:
-    from farm.core.folder import FolderStore  # an adapter knows this interface, not the other way round
-
+    # An adapter knows this interface, not the other way round; and a farm with a folder need not load boto3.
     parts = urlsplit(url)
-    if parts.scheme != "file" or parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
-        raise ImproperlyConfigured(
-            f"FARM_STORAGE_URL is {url!r}. Name a folder, as in file:///srv/farmhand/store; no other store is built in."
-        )
-    return FolderStore(Path(unquote(parts.path)))
+    if parts.scheme == "s3":
+        from farm.core.s3 import S3Store
+
+        return S3Store.of_url(url)
+    if parts.scheme == "file" and parts.netloc in ("", "localhost") and parts.path.startswith("/"):
+        from farm.core.folder import FolderStore
+
+        return FolderStore(Path(unquote(parts.path)))
+    raise ImproperlyConfigured(
+        f"FARM_STORAGE_URL is {url!r}. Name a folder, as in file:///srv/farmhand/store, or a bucket, as in "
+        "s3://bucket/prefix?region=eu-central-1."
+    )

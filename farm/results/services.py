@@ -338,9 +338,7 @@ def _sweep(movie: Movie, *, now: datetime) -> None:
     used = {movie.key, *MovieSegment.objects.filter(movie=movie).values_list("key", flat=True)}
     here = delivery_key(movie.studio_id, movie.id, "0" * 64).removesuffix("0" * 64)
     unused = [found for found in store().listing(here) if found.key not in used]
-    for found in unused:
-        if found.modified <= now - KEEP_REPLACED:
-            store().delete(found.key)
+    store().delete_all(found.key for found in unused if found.modified <= now - KEEP_REPLACED)
     is_left = any(found.modified > now - KEEP_REPLACED for found in unused)
     movie.sweep_at = now + KEEP_REPLACED if is_left else None
 

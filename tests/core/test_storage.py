@@ -7,13 +7,14 @@ Bytes travel as they do for a client: by the signed request alone.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import httpx
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.test import Client
@@ -57,9 +58,14 @@ class Bench:
     forged: int  # and of one that is not the store's
 
 
-@pytest.fixture(params=["folder"])
-def bench(request: pytest.FixtureRequest, tmp_path: Path, settings: Settings) -> Bench:
-    assert request.param == "folder"
+@pytest.fixture(params=["folder", "s3"])
+def bench(request: pytest.FixtureRequest) -> Bench:
+    made: Bench = request.getfixturevalue(f"{request.param}_bench")
+    return made
+
+
+@pytest.fixture
+def folder_bench(tmp_path: Path, settings: Settings) -> Bench:
     settings.FARM_STORAGE_URL = f"file://{tmp_path}/store"
     client = Client()
 
@@ -72,6 +78,20 @@ def bench(request: pytest.FixtureRequest, tmp_path: Path, settings: Settings) ->
         return Answer(answer.status_code, content, dict(answer.headers))
 
     return Bench(store=store(), send=send, expired=403, forged=403)
+
+
+@pytest.fixture
+def s3_bench(s3_url: str, settings: Settings) -> Iterator[Bench]:
+    settings.FARM_STORAGE_URL = s3_url
+    with httpx.Client(timeout=30, trust_env=False) as client:
+
+        def send(signed: SignedRequest, body: bytes = b"", **headers: str) -> Answer:
+            content = body if signed.method == "PUT" else None
+            answer = client.request(signed.method, signed.url, headers={**signed.headers, **headers}, content=content)
+            told = {name.title(): value for name, value in answer.headers.items()}
+            return Answer(answer.status_code, answer.content, told)
+
+        yield Bench(store=store(), send=send, expired=403, forged=403)
 
 
 @pytest.fixture
@@ -532,6 +552,19 @@ class TestDelete:
         assert bench.store.stat(KEY) is None
 
 
+class TestDeleteAll:
+    def test_all_of_them_are_gone_and_no_other(self, bench: Bench, now: datetime) -> None:
+        put_big(bench, now=now)
+        bench.store.write(KEY, CONTENT)
+        kept = keys.blob_key(OTHER_STUDIO, sha(CONTENT))
+        bench.store.write(kept, CONTENT)
+
+        bench.store.delete_all([KEY, BIG_KEY, keys.blob_key(STUDIO, sha(b"never there"))])
+
+        assert [bench.store.stat(key) for key in (KEY, BIG_KEY)] == [None, None]
+        assert bench.store.stat(kept)
+
+
 class TestListing:
     def test_all_objects_below_a_prefix_are_listed(self, bench: Bench, now: datetime) -> None:
         put_big(bench, now=now)
@@ -547,9 +580,9 @@ class TestListing:
 
 
 class TestStore:
-    @pytest.mark.parametrize("url", ["s4://bucket", "file:store", "http://host/store", ""])
+    @pytest.mark.parametrize("url", ["s4://bucket", "s3:bucket", "file:store", "http://host/store", ""])
     def test_an_address_of_no_built_in_store_is_refused_with_an_example(self, settings: Settings, url: str) -> None:
         settings.FARM_STORAGE_URL = url
 
-        with pytest.raises(ImproperlyConfigured, match="file:///"):
+        with pytest.raises(ImproperlyConfigured, match=r"file:///.*s3://"):
             store()
