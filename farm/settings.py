@@ -12,6 +12,7 @@ from pathlib import Path
 import environ
 
 from farm.billing.pricing import BudgetScope
+from farm.core.sigv4 import store_origins
 from farm.dispatch.moves import AttemptStatus
 from farm.fleet.moves import WorkerStatus
 from farm.fleet.pools import FleetMarket, Market
@@ -156,7 +157,8 @@ WHITENOISE_USE_FINDERS = True
 WHITENOISE_IMMUTABLE_FILE_TEST = r"^/static/portal/assets/"  # their names have digests
 
 # The portal runs its own scripts only. Styles inline: its component library sets custom properties on elements.
-_STORE_ORIGINS = env.list("FARM_STORE_ORIGINS", default=[])  # of an object store that browsers fetch from
+# Where browsers fetch files, if that is not here.
+_STORE_ORIGINS = env.list("FARM_STORE_ORIGINS", default=store_origins(FARM_STORAGE_URL))
 EVENTS_ORIGINS = env.list("FARM_EVENTS_ORIGINS", default=[])  # of the events part, where no load balancer routes to it
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {

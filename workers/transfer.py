@@ -264,7 +264,8 @@ class Transfers:
                     raise GrantExpired
                 if answer.status_code == 507:
                     raise OSError(errno.ENOSPC, "the store is full")
-                if answer.status_code in (400, 409, 412, 413, 422):
+                # 400 may be S3's word for a slow or garbling line, so it is tried again.
+                if answer.status_code in (404, 409, 412, 413, 422):
                     break
             self._pause(pause)
         raise TransferFailed(parcel.name, why)

@@ -28,7 +28,7 @@ from django.utils.http import content_disposition_header
 
 from farm.core import keys
 from farm.core.permits import SAFE_TYPES
-from farm.core.sigv4 import Key, signed_address
+from farm.core.sigv4 import Key, bucket_address, signed_address
 from farm.core.storage import (
     DOWNLOAD_VALID,
     MAX_DOWNLOAD_VALID,
@@ -89,8 +89,8 @@ class S3Store:
         said = {name: values[-1] for name, values in parse_qs(parts.query).items()}
         if not parts.netloc or not said.get("region") or said.keys() - {"region", "endpoint"}:
             raise ImproperlyConfigured(
-                f"{url!r} names no S3 store. Write s3://bucket/prefix?region=eu-central-1, and &endpoint=https://… where "
-                "it is not Amazon's."
+                f"{url!r} names no S3 store. Write s3://bucket/prefix?region=eu-central-1, and &endpoint=https://… "
+                "where it is not Amazon's."
             )
         prefix = parts.path.strip("/")
         return cls(
@@ -123,9 +123,9 @@ class S3Store:
             tries -= 1
             try:
                 with _asking():
-                    body = self._s3.get_object(
-                        Bucket=self.bucket, Key=self._name(key), Range=f"bytes={at}-{end - 1}"
-                    )["Body"]
+                    body = self._s3.get_object(Bucket=self.bucket, Key=self._name(key), Range=f"bytes={at}-{end - 1}")[
+                        "Body"
+                    ]
                 for piece in body.iter_chunks(PIECE):
                     at, tries = at + len(piece), TRIES
                     yield piece
@@ -260,7 +260,9 @@ class S3Store:
 
     def _check(self, key: str, wanted: Stat) -> None:
         found = self.stat(key)
-        if found is not None and found != wanted:  # a store that counts otherwise: better no object than an unproved one
+        if (
+            found is not None and found != wanted
+        ):  # a store that counts otherwise: better no object than an unproved one
             self.delete(key)
             raise ContentDiffers(expected=_told(wanted), found=_told(found))
         if found is None:
@@ -290,9 +292,7 @@ class S3Store:
 
     @cached_property
     def _address(self) -> str:
-        if self.endpoint:  # another store seldom has a host name per bucket
-            return f"{self.endpoint}/{self.bucket}"
-        return f"https://{self.bucket}.s3.{self.region}.amazonaws.com"
+        return bucket_address(self.bucket, region=self.region, endpoint=self.endpoint)
 
     def _name(self, key: str) -> str:
         return self.prefix + keys.checked(key)

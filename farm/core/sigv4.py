@@ -12,7 +12,7 @@ import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from urllib.parse import quote, urlsplit
+from urllib.parse import parse_qs, quote, urlsplit
 
 _ALGORITHM = "AWS4-HMAC-SHA256"
 
@@ -58,6 +58,21 @@ def signed_address(
     text = "\n".join([_ALGORITHM, moment, scope, hashlib.sha256(request.encode()).hexdigest()])
     signature = hmac.new(_key_of(key, scope), text.encode(), hashlib.sha256).hexdigest()
     return f"{address}?{arguments}&X-Amz-Signature={signature}"
+
+
+def bucket_address(bucket: str, *, region: str, endpoint: str = "") -> str:
+    """Give where a bucket's objects are; stores that are not Amazon's seldom have a host name per bucket."""
+    return f"{endpoint}/{bucket}" if endpoint else f"https://{bucket}.s3.{region}.amazonaws.com"
+
+
+def store_origins(url: str) -> list[str]:
+    """Give the origins at which browsers find the store that `FARM_STORAGE_URL` names; of a folder none but our own."""
+    parts = urlsplit(url)
+    if parts.scheme != "s3":
+        return []
+    said = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+    found = urlsplit(bucket_address(parts.netloc, region=said.get("region", ""), endpoint=said.get("endpoint", "")))
+    return [f"{found.scheme}://{found.netloc}"]
 
 
 def _key_of(key: Key, scope: str) -> bytes:

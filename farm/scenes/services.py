@@ -17,7 +17,17 @@ from farm.core import keys
 from farm.core.errors import Invalid, Refusal, raise_all
 from farm.core.events import emit
 from farm.core.moves import move_to
-from farm.core.storage import MAX_DOWNLOAD_VALID, ContentDiffers, NoSuchUpload, Part, PartsMissing, Stat, store
+from farm.core.storage import (
+    MAX_DOWNLOAD_VALID,
+    ContentDiffers,
+    NoSuchUpload,
+    Part,
+    PartsMissing,
+    Stat,
+    StoreRefuses,
+    StoreUnreachable,
+    store,
+)
 from farm.core.wakeups import wake_reconciler
 from farm.scenes.manifest import Manifest
 from farm.scenes.models import Blob, ManifestEntry, Scene, SceneVersion
@@ -419,7 +429,7 @@ def delete_unreferenced(*, before: datetime) -> int:
     for blob in list(_unreferenced(before).order_by("touched_at").values_list("pk", flat=True)[:MAX_GARBAGE_AT_ONCE]):
         try:
             deleted += _withdraw(blob, before) and _delete(blob, before)
-        except OSError:  # one file that cannot be deleted does not keep the others; the next beat tries again
+        except (OSError, StoreUnreachable, StoreRefuses):  # it does not keep the others; the next beat tries again
             logger.exception("blob %s could not be deleted", blob)
     return deleted
 

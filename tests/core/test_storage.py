@@ -580,9 +580,20 @@ class TestListing:
 
 
 class TestStore:
-    @pytest.mark.parametrize("url", ["s4://bucket", "s3:bucket", "file:store", "http://host/store", ""])
+    @pytest.mark.parametrize("url", ["s4://bucket", "file:store", "http://host/store", ""])
     def test_an_address_of_no_built_in_store_is_refused_with_an_example(self, settings: Settings, url: str) -> None:
         settings.FARM_STORAGE_URL = url
 
         with pytest.raises(ImproperlyConfigured, match=r"file:///.*s3://"):
+            store()
+
+    @pytest.mark.parametrize(
+        "url", ["s3:bucket", "s3://bucket", "s3:///prefix?region=eu-1", "s3://b?region=eu-1&acl=x"]
+    )
+    def test_a_bucket_without_region_or_with_unknown_settings_is_refused_with_an_example(
+        self, settings: Settings, url: str
+    ) -> None:
+        settings.FARM_STORAGE_URL = url
+
+        with pytest.raises(ImproperlyConfigured, match=r"s3://bucket/prefix\?region="):
             store()
