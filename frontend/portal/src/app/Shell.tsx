@@ -1,7 +1,7 @@
 /** The frame around every page: where one is, which studio and project, who one is. */
 import { AppShell, Burger, Group, NavLink, Text } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
-import { IconLayoutGrid, IconPlus, IconSettings } from "@tabler/icons-react";
+import { IconLayoutGrid, IconPlus, IconServer2, IconSettings } from "@tabler/icons-react";
 import { Link, Outlet, useNavigate, useRouterState } from "@tanstack/react-router";
 import { useEffect, useRef } from "react";
 import { useTranslation } from "react-i18next";
@@ -15,9 +15,10 @@ import { chooseStudio, chosenStudio, forgetStudio } from "./session";
 import { Failure, Waiting } from "./states";
 
 const PAGES = [
-  { to: "/jobs", icon: IconLayoutGrid, word: "jobs" },
-  { to: "/new", icon: IconPlus, word: "newJob" },
-  { to: "/settings", icon: IconSettings, word: "settings" },
+  { to: "/jobs", icon: IconLayoutGrid, word: "jobs", scope: "" },
+  { to: "/new", icon: IconPlus, word: "newJob", scope: "" },
+  { to: "/fleet", icon: IconServer2, word: "fleet", scope: "studio:read" },
+  { to: "/settings", icon: IconSettings, word: "settings", scope: "" },
 ] as const;
 
 export function Shell() {
@@ -53,7 +54,7 @@ export function Shell() {
         </Group>
       </AppShell.Header>
       <AppShell.Navbar p="xs" component="nav" aria-label={t("pages")}>
-        {PAGES.map(({ to, icon: Icon, word }) => (
+        {PAGES.filter(({ scope }) => !scope || me.scopes.includes(scope)).map(({ to, icon: Icon, word }) => (
           <NavLink
             key={to}
             component={Link}

@@ -4,6 +4,8 @@ import LanguageDetector from "i18next-browser-languagedetector";
 import { initReactI18next } from "react-i18next";
 import coreEn from "@/features/core/words/en.json";
 import coreZh from "@/features/core/words/zh-CN.json";
+import fleetEn from "@/features/fleet/words/en.json";
+import fleetZh from "@/features/fleet/words/zh-CN.json";
 import newJobEn from "@/features/jobs/new/words/en.json";
 import newJobZh from "@/features/jobs/new/words/zh-CN.json";
 import jobsEn from "@/features/jobs/words/en.json";
@@ -16,8 +18,8 @@ import studiosZh from "@/features/studios/words/zh-CN.json";
 export const LANGUAGES = { en: "English", "zh-CN": "简体中文" } as const;
 export type Language = keyof typeof LANGUAGES;
 
-const en = { core: coreEn, jobs: jobsEn, newJob: newJobEn, scenes: scenesEn, studios: studiosEn };
-const chinese = { core: coreZh, jobs: jobsZh, newJob: newJobZh, scenes: scenesZh, studios: studiosZh };
+const en = { core: coreEn, fleet: fleetEn, jobs: jobsEn, newJob: newJobEn, scenes: scenesEn, studios: studiosEn };
+const chinese = { core: coreZh, fleet: fleetZh, jobs: jobsZh, newJob: newJobZh, scenes: scenesZh, studios: studiosZh };
 export const words: Record<Language, ResourceLanguage> = { en, "zh-CN": chinese };
 
 declare module "i18next" {

@@ -60,6 +60,12 @@ const pages = [
   }),
   createRoute({
     getParentRoute: () => inside,
+    path: "/fleet",
+    validateSearch: (search: Record<string, unknown>): { tab?: string } => ({ tab: text(search.tab) }),
+    component: lazyRouteComponent(() => import("@/features/fleet/FleetPage"), "FleetPage"),
+  }),
+  createRoute({
+    getParentRoute: () => inside,
     path: "/settings",
     validateSearch: (search: Record<string, unknown>): { tab?: string } => ({ tab: text(search.tab) }),
     component: lazyRouteComponent(() => import("@/features/studios/SettingsPage"), "SettingsPage"),

@@ -1,0 +1,95 @@
+/** Every decision for a fleet, newest first, with its reason and its numbers. */
+import { Badge, Button, Group, Select, Stack, Table, Text } from "@mantine/core";
+import { useState } from "react";
+import { useTranslation } from "react-i18next";
+import { number, Time } from "@/app/format";
+import { Empty, Failure, Waiting } from "@/app/states";
+import { type Kind, useDecisions, useFleets } from "./reading";
+
+const COLOURS: Record<Kind, string> = { launch: "teal", refused: "orange", drain: "yellow", end: "gray", alarm: "red" };
+const KINDS = Object.keys(COLOURS) as Kind[];
+
+export function Decisions() {
+  const { t } = useTranslation("fleet");
+  const [kind, chooseKind] = useState<Kind>();
+  const [fleet, chooseFleet] = useState<string>();
+  const fleets = useFleets();
+  const decisions = useDecisions({ kind, fleet });
+  const names = new Map(fleets.data?.results.map(({ id, name }) => [id, name]));
+  const rows = decisions.data?.pages.flatMap(({ results }) => results);
+  return (
+    <Stack>
+      <Group>
+        <Select
+          aria-label={t("kind")}
+          placeholder={t("allKinds")}
+          clearable
+          data={KINDS.map((value) => ({ value, label: t(`kinds.${value}`) }))}
+          value={kind ?? null}
+          onChange={(value) => chooseKind(KINDS.find((each) => each === value))}
+        />
+        <Select
+          aria-label={t("fleet")}
+          placeholder={t("allFleets")}
+          clearable
+          data={[...names].map(([value, label]) => ({ value, label }))}
+          value={fleet ?? null}
+          onChange={(value) => chooseFleet(value ?? undefined)}
+        />
+      </Group>
+      {decisions.error && <Failure error={decisions.error} again={() => void decisions.refetch()} />}
+      {decisions.isPending && <Waiting />}
+      {rows?.length === 0 && <Empty title={t("noDecisions")}>{t("noDecisionsText")}</Empty>}
+      {rows && rows.length > 0 && (
+        <Table.ScrollContainer minWidth={560}>
+          <Table verticalSpacing="xs">
+            <Table.Thead>
+              <Table.Tr>
+                {(["when", "fleet", "kind", "what"] as const).map((name) => (
+                  <Table.Th key={name} scope="col">
+                    {t(name)}
+                  </Table.Th>
+                ))}
+              </Table.Tr>
+            </Table.Thead>
+            <Table.Tbody>
+              {rows.map((decision) => (
+                <Table.Tr key={decision.id}>
+                  <Table.Td>
+                    <Time at={decision.at} seconds />
+                  </Table.Td>
+                  <Table.Td>{names.get(decision.fleet) ?? ""}</Table.Td>
+                  <Table.Td>
+                    <Badge color={COLOURS[decision.kind]} variant="light" tt="none">
+                      {t(`kinds.${decision.kind}`)}
+                    </Badge>
+                  </Table.Td>
+                  <Table.Td>
+                    <Text size="sm">{decision.sentence}</Text>
+                    <Text size="xs" c="dimmed">
+                      {numbersOf(decision.params)}
+                    </Text>
+                  </Table.Td>
+                </Table.Tr>
+              ))}
+            </Table.Tbody>
+          </Table>
+        </Table.ScrollContainer>
+      )}
+      {decisions.hasNextPage && (
+        <Button variant="default" loading={decisions.isFetchingNextPage} onClick={() => void decisions.fetchNextPage()}>
+          {t("more")}
+        </Button>
+      )}
+    </Stack>
+  );
+}
+
+/** What was counted when it was decided, in the farm's own words. */
+function numbersOf(params: unknown): string {
+  if (typeof params !== "object" || params === null) return "";
+  return Object.entries(params)
+    .filter(([, value]) => typeof value === "number")
+    .map(([name, value]) => `${name.replaceAll("_", " ")} ${number(value)}`)
+    .join(" · ");
+}
