@@ -2,6 +2,7 @@
 import { Badge, Button, Group, Select, Stack, Table, Text } from "@mantine/core";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
+import type { Schema } from "@/api/client";
 import { number, Time } from "@/app/format";
 import { Empty, Failure, Waiting } from "@/app/states";
 import { type Kind, useDecisions, useFleets } from "./reading";
@@ -41,7 +42,7 @@ export function Decisions() {
       {decisions.isPending && <Waiting />}
       {rows?.length === 0 && <Empty title={t("noDecisions")}>{t("noDecisionsText")}</Empty>}
       {rows && rows.length > 0 && (
-        <Table.ScrollContainer minWidth={560}>
+        <Table.ScrollContainer minWidth={560} type="native" tabIndex={0}>
           <Table verticalSpacing="xs">
             <Table.Thead>
               <Table.Tr>
@@ -60,12 +61,12 @@ export function Decisions() {
                   </Table.Td>
                   <Table.Td>{names.get(decision.fleet) ?? ""}</Table.Td>
                   <Table.Td>
-                    <Badge color={COLOURS[decision.kind]} variant="light" tt="none">
+                    <Badge color={COLOURS[decision.kind]} variant="dot" tt="none" miw="max-content">
                       {t(`kinds.${decision.kind}`)}
                     </Badge>
                   </Table.Td>
                   <Table.Td>
-                    <Text size="sm">{decision.sentence}</Text>
+                    <Text size="sm">{t(`sentences.${decision.kind}`, told(decision))}</Text>
                     <Text size="xs" c="dimmed">
                       {numbersOf(decision.params)}
                     </Text>
@@ -83,6 +84,13 @@ export function Decisions() {
       )}
     </Stack>
   );
+}
+
+const UNKNOWN = { reason: "?", count: "?", asked: "?", wished: "?", machines: "?", sentence: "" };
+
+/** What a sentence names; what an earlier version of the farm did not note is a question mark. */
+function told({ reason, params }: Schema["Decision"]): typeof UNKNOWN {
+  return { ...UNKNOWN, ...(typeof params === "object" ? params : {}), reason };
 }
 
 /** What was counted when it was decided, in the farm's own words. */

@@ -38,8 +38,16 @@ function OneFleet({ fleet, again }: { fleet: Fleet; again: () => void }) {
             <Title order={2} size="h4">
               {fleet.name}
             </Title>
-            {fleet.is_paused && <Badge color="yellow">{t("paused")}</Badge>}
-            {!fleet.may_use && <Badge color="gray">{t("mayNotUse")}</Badge>}
+            {fleet.is_paused && (
+              <Badge color="yellow" variant="dot" tt="none">
+                {t("paused")}
+              </Badge>
+            )}
+            {!fleet.may_use && (
+              <Badge color="gray" variant="dot" tt="none">
+                {t("mayNotUse")}
+              </Badge>
+            )}
           </Group>
           <PauseOrResume fleet={fleet} count={count} again={again} />
         </Group>

@@ -31,7 +31,7 @@ export function Workers() {
       {workers.isPending && <Waiting />}
       {rows?.length === 0 && <Empty title={t("noWorkers")}>{t("noWorkersText")}</Empty>}
       {rows && rows.length > 0 && (
-        <Table.ScrollContainer minWidth={720}>
+        <Table.ScrollContainer minWidth={720} type="native" tabIndex={0}>
           <Table verticalSpacing="xs">
             <Table.Thead>
               <Table.Tr>
@@ -67,10 +67,11 @@ export function Workers() {
 function OneWorker({ worker, fleet, again }: { worker: Worker; fleet: string; again: () => void }) {
   const { t } = useTranslation("fleet");
   const place = [fleet, worker.instance_type, worker.zone, t(worker.whose)].filter(Boolean).join(" · ");
+  const what = worker.gpu_model || t("cpu", { count: worker.cores ?? 0 });
   return (
     <Table.Tr>
       <Table.Td>
-        <Text size="sm">{worker.gpu_model || t("cpu", { count: worker.cores ?? 0 })}</Text>
+        <Text size="sm">{worker.registered_at ? what : worker.instance_type || t(`status.${worker.status}`)}</Text>
         <Text size="xs" c="dimmed">
           {place}
           {worker.slots > 1 && ` · ${t("slots", { count: worker.slots })}`}
@@ -109,7 +110,7 @@ function State({ worker }: { worker: Worker }) {
   return (
     <Stack gap={2} align="flex-start">
       <Group gap={4}>
-        <Badge color={COLOURS[worker.status]} variant="light" tt="none">
+        <Badge color={COLOURS[worker.status]} variant="dot" tt="none" miw="max-content">
           {t(`status.${worker.status}`)}
         </Badge>
         {worker.status === "ready" && worker.idle_since && (
