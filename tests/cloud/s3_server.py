@@ -56,6 +56,7 @@ class Verifier:
         self.begun: dict[str, str] = {}  # when: moto says 2010 of all
         self.faults = Faults()
         self.seen: list[str] = []
+        self.refused: list[str] = []
 
     def check(self, method: str, target: str, headers: dict[str, str], body: bytes, now: datetime) -> None:
         """
@@ -153,6 +154,7 @@ class _Line(BaseHTTPRequestHandler):
                 verifier.faults.error_in_200_of.remove(kind)
                 raise Refused(200, "InternalError", "We encountered an internal error. Please try again.")
         except Refused as refused:
+            verifier.refused.append(f"{kind}: {refused.code}")
             self._answer(refused.status, {"Content-Type": "application/xml"}, _problem(refused))
             return
         self._pass_on(body, headers, kind)
