@@ -26,10 +26,9 @@ from typing import BinaryIO, NoReturn, Protocol
 
 from farm.core import keys
 from farm.core.errors import Refusal
-from farm.core.permits import SAFE_TYPES, WHOLE, Permit
+from farm.core.permits import WHOLE, Permit
 from farm.core.storage import (
     DOWNLOAD_VALID,
-    MAX_DOWNLOAD_VALID,
     MAX_PARTS,
     PIECE,
     UPLOAD_VALID,
@@ -38,11 +37,14 @@ from farm.core.storage import (
     NoSuchObject,
     NoSuchUpload,
     Part,
-    PartsMissing,
     Stat,
     StoreFull,
+    check_all_there,
+    check_download,
+    measure,
+    told,
 )
-from workers.protocol import PART_SIZE, SignedRequest, digest_of_parts, part_count, part_length
+from workers.protocol import PART_SIZE, SignedRequest
 
 _MAGIC = b"farmhand"
 _TRAILER = hashlib.sha256().digest_size + len(_MAGIC)
@@ -125,10 +127,7 @@ class FolderStore:
         filename: str = "",
         content_type: str = "application/octet-stream",
     ) -> SignedRequest:
-        if valid > MAX_DOWNLOAD_VALID:
-            raise ValueError(f"a download address is valid for at most {MAX_DOWNLOAD_VALID}")
-        if content_type not in SAFE_TYPES:
-            raise ValueError(f"{content_type} is no type that a browser may be told")
+        check_download(valid, content_type)
         permit = Permit(method="GET", key=key, expires=_until(now, valid), filename=filename, content_type=content_type)
         return SignedRequest(method="GET", url=permit.address(), headers={})
 
@@ -201,16 +200,13 @@ class FolderStore:
         return wanted
 
     def _compose(self, key: str, upload: str, wanted: Stat) -> None:
-        numbers = {part.number for part in self.finished_parts(key, upload, limit=MAX_PARTS)}
-        total = part_count(wanted.size)
-        if missing := sorted(set(range(total)) - numbers):
-            raise PartsMissing(missing, total)
+        check_all_there(self.finished_parts(key, upload, limit=MAX_PARTS), wanted)
         # From here on no late PUT can land among the parts: the folder it looks for is gone.
         folder = self._seal(upload)
-        found = _measure(folder)
+        found = measure(_parts(folder, -1, MAX_PARTS + 1))
         if found != wanted:
             self._remove(folder)
-            raise ContentDiffers(expected=_told(wanted), found=_told(found))
+            raise ContentDiffers(expected=told(wanted), found=told(found))
         with _room():
             _write_index(folder, wanted)
             _publish(folder, _parts_of(self._object(key)))
@@ -370,19 +366,6 @@ def _write_index(folder: Path, stat: Stat) -> None:
     draft = folder / f"index-{uuid.uuid4().hex}"  # several completions at once never see each other's half-written one
     _write_durably(draft, json.dumps({"size": stat.size, "digest": stat.digest}).encode())
     draft.rename(folder / _INDEX)
-
-
-def _measure(folder: Path) -> Stat:
-    """Give the size and digest of an object made of these parts; parts that do not fit together have no digest."""
-    parts = _parts(folder, -1, MAX_PARTS + 1)
-    size = sum(part.length for part in parts)
-    if any(part.length != part_length(size, place) or part.number != place for place, part in enumerate(parts)):
-        return Stat(size=size, digest="")
-    return Stat(size=size, digest=digest_of_parts(part.sha256 for part in parts))
-
-
-def _told(found: Stat) -> str:
-    return f"{found.size} bytes with digest {found.digest or 'none, as its parts do not fit together'}"
 
 
 def _of_key(folder: Path, key: str) -> Path:

@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NoReturn
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 import boto3
 import botocore.exceptions as boto_errors
@@ -27,11 +27,9 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils.http import content_disposition_header
 
 from farm.core import keys
-from farm.core.permits import SAFE_TYPES
-from farm.core.sigv4 import Key, bucket_address, signed_address
+from farm.core.sigv4 import Key, bucket_address, settings_of, signed_address
 from farm.core.storage import (
     DOWNLOAD_VALID,
-    MAX_DOWNLOAD_VALID,
     MAX_PARTS,
     PIECE,
     UPLOAD_VALID,
@@ -40,12 +38,15 @@ from farm.core.storage import (
     NoSuchObject,
     NoSuchUpload,
     Part,
-    PartsMissing,
     Stat,
     StoreRefuses,
     StoreUnreachable,
+    check_all_there,
+    check_download,
+    measure,
+    told,
 )
-from workers.protocol import SignedRequest, digest_of_parts, part_count, part_length
+from workers.protocol import SignedRequest
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -86,7 +87,7 @@ class S3Store:
         :raises ImproperlyConfigured: it is no such address
         """
         parts = urlsplit(url)
-        said = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+        said = settings_of(parts.query)
         if not parts.netloc or not said.get("region") or said.keys() - {"region", "endpoint"}:
             raise ImproperlyConfigured(
                 f"{url!r} names no S3 store. Write s3://bucket/prefix?region=eu-central-1, and &endpoint=https://… "
@@ -163,10 +164,7 @@ class S3Store:
         filename: str = "",
         content_type: str = TYPE,
     ) -> SignedRequest:
-        if valid > MAX_DOWNLOAD_VALID:
-            raise ValueError(f"a download address is valid for at most {MAX_DOWNLOAD_VALID}")
-        if content_type not in SAFE_TYPES:
-            raise ValueError(f"{content_type} is no type that a browser may be told")
+        check_download(valid, content_type)
         said = {
             "response-cache-control": FOREVER,
             "response-content-disposition": content_disposition_header(True, _printable(filename)) or "attachment",
@@ -240,12 +238,10 @@ class S3Store:
     def _compose(self, key: str, upload: str, wanted: Stat) -> None:
         rows = list(self._parts(key, upload))
         parts = [_part(row) for row in rows]
-        total = part_count(wanted.size)
-        if missing := sorted(set(range(total)) - {part.number for part in parts}):
-            raise PartsMissing(missing, total)
-        if (found := _measure(parts)) != wanted:
+        check_all_there(parts, wanted)
+        if (found := measure(parts)) != wanted:
             self.abort(key, upload)
-            raise ContentDiffers(expected=_told(wanted), found=_told(found))
+            raise ContentDiffers(expected=told(wanted), found=told(found))
         named: Any = [{name: row[name] for name in ("PartNumber", "ETag", "ChecksumSHA256")} for row in rows]
         try:
             with _asking():
@@ -260,13 +256,11 @@ class S3Store:
 
     def _check(self, key: str, wanted: Stat) -> None:
         found = self.stat(key)
-        if (
-            found is not None and found != wanted
-        ):  # a store that counts otherwise: better no object than an unproved one
-            self.delete(key)
-            raise ContentDiffers(expected=_told(wanted), found=_told(found))
         if found is None:
             raise StoreUnreachable(why="it completed an upload and has no object")
+        if found != wanted:  # a store that counts otherwise: better no object than an unproved one
+            self.delete(key)
+            raise ContentDiffers(expected=told(wanted), found=told(found))
 
     def abort(self, key: str, upload: str) -> None:
         try:
@@ -415,18 +409,6 @@ def _part(row: Any) -> Part:
     return Part(number=row["PartNumber"] - 1, length=row["Size"], sha256=_digest_of(row.get("ChecksumSHA256", "")))
 
 
-def _measure(parts: list[Part]) -> Stat:
-    """Give the size and digest of an object made of these parts; parts that do not fit together have no digest."""
-    size = sum(part.length for part in parts)
-    if any(part.length != part_length(size, place) or part.number != place for place, part in enumerate(parts)):
-        return Stat(size=size, digest="")
-    return Stat(size=size, digest=digest_of_parts(part.sha256 for part in parts))
-
-
-def _told(found: Stat) -> str:
-    return f"{found.size} bytes with digest {found.digest or 'none, as its parts do not fit together'}"
-
-
 def _printable(name: str) -> str:
     return "".join(letter for letter in name if letter.isprintable())
 
@@ -437,8 +419,8 @@ def _asking() -> Iterator[None]:
     try:
         yield
     except boto_errors.ClientError as error:
-        told = error.response.get("Error", {})
-        _refuse(told.get("Code", ""), told.get("Message", ""), error)
+        said = error.response.get("Error", {})
+        _refuse(said.get("Code", ""), said.get("Message", ""), error)
     except UNANSWERED as error:
         raise StoreUnreachable(why=str(error)) from error
     except boto_errors.BotoCoreError as error:  # no credentials, an address of no store

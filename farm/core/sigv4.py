@@ -65,12 +65,17 @@ def bucket_address(bucket: str, *, region: str, endpoint: str = "") -> str:
     return f"{endpoint}/{bucket}" if endpoint else f"https://{bucket}.s3.{region}.amazonaws.com"
 
 
+def settings_of(query: str) -> dict[str, str]:
+    """Read what stands behind the question mark of `FARM_STORAGE_URL`; of what is said twice the last counts."""
+    return {name: values[-1] for name, values in parse_qs(query).items()}
+
+
 def store_origins(url: str) -> list[str]:
     """Give the origins at which browsers find the store that `FARM_STORAGE_URL` names; of a folder none but our own."""
     parts = urlsplit(url)
     if parts.scheme != "s3":
         return []
-    said = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+    said = settings_of(parts.query)
     found = urlsplit(bucket_address(parts.netloc, region=said.get("region", ""), endpoint=said.get("endpoint", "")))
     return [f"{found.scheme}://{found.netloc}"]
 

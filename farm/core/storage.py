@@ -8,7 +8,7 @@ parts. Bytes travel by signed requests between client and store, past the farm's
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
@@ -20,7 +20,8 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
 from farm.core.errors import Refusal
-from workers.protocol import PART_SIZE, SignedRequest
+from farm.core.permits import SAFE_TYPES
+from workers.protocol import PART_SIZE, SignedRequest, digest_of_parts, part_count, part_length
 
 UPLOAD_VALID = timedelta(minutes=15)
 DOWNLOAD_VALID = timedelta(minutes=15)
@@ -187,6 +188,42 @@ class ObjectStore(Protocol):
 
     def listing(self, prefix: str) -> Iterator[Listed]:
         """List the objects whose keys begin with a prefix that ends with `/`, in no particular order."""
+
+
+def check_download(valid: timedelta, content_type: str) -> None:
+    """
+    See that a download's address may be signed.
+
+    :raises ValueError: it would be valid too long, or its type is one that a browser would run
+    """
+    if valid > MAX_DOWNLOAD_VALID:
+        raise ValueError(f"a download address is valid for at most {MAX_DOWNLOAD_VALID}")
+    if content_type not in SAFE_TYPES:
+        raise ValueError(f"{content_type} is no type that a browser may be told")
+
+
+def check_all_there(parts: Sequence[Part], wanted: Stat) -> None:
+    """
+    See that no part of what is to be completed is missing.
+
+    :raises PartsMissing: these are
+    """
+    total = part_count(wanted.size)
+    if missing := sorted(set(range(total)) - {part.number for part in parts}):
+        raise PartsMissing(missing, total)
+
+
+def measure(parts: Sequence[Part]) -> Stat:
+    """Give the size and digest of an object made of these parts; parts that do not fit together have no digest."""
+    size = sum(part.length for part in parts)
+    if any(part.length != part_length(size, place) or part.number != place for place, part in enumerate(parts)):
+        return Stat(size=size, digest="")
+    return Stat(size=size, digest=digest_of_parts(part.sha256 for part in parts))
+
+
+def told(found: Stat) -> str:
+    """Word what was found for a refusal."""
+    return f"{found.size} bytes with digest {found.digest or 'none, as its parts do not fit together'}"
 
 
 def store() -> ObjectStore:
