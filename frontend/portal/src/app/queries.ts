@@ -1,5 +1,5 @@
 /** What is known of the farm, and how long it counts as known. */
-import { MutationCache, QueryCache, QueryClient } from "@tanstack/react-query";
+import { keepPreviousData, MutationCache, QueryCache, QueryClient } from "@tanstack/react-query";
 import { Refusal } from "@/api/refusal";
 
 const ME = ["get", "/api/v1/me"];
@@ -9,6 +9,13 @@ function noticeTheEnd(error: unknown, asked?: readonly unknown[]): void {
   const isOfMe = asked?.[1] === ME[1];
   if (error instanceof Refusal && error.status === 401 && !isOfMe) void queries.invalidateQueries({ queryKey: ME });
 }
+
+/** How the farm's lists are read on and on: each page names the next; the rows before stay until the new ones are there. */
+export const PAGED = {
+  initialPageParam: "",
+  getNextPageParam: (page: { next: string | null }) => page.next,
+  placeholderData: keepPreviousData,
+} as const;
 
 export const queries: QueryClient = new QueryClient({
   queryCache: new QueryCache({ onError: (error, query) => noticeTheEnd(error, query.queryKey) }),

@@ -1,11 +1,11 @@
 /** Every decision for a fleet, newest first, with its reason and its numbers. */
-import { Badge, Button, Group, Select, Stack, Table, Text } from "@mantine/core";
+import { Badge, Group, Select, Stack, Table, Text } from "@mantine/core";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import type { Schema } from "@/api/client";
 import { number, Time } from "@/app/format";
-import { Empty, Failure, Waiting } from "@/app/states";
-import { type Kind, useDecisions, useFleets } from "./reading";
+import { Listing } from "./Listing";
+import { type Kind, useDecisions, useFleetNames } from "./reading";
 
 const COLOURS: Record<Kind, string> = { launch: "teal", refused: "orange", drain: "yellow", end: "gray", alarm: "red" };
 const KINDS = Object.keys(COLOURS) as Kind[];
@@ -14,10 +14,8 @@ export function Decisions() {
   const { t } = useTranslation("fleet");
   const [kind, chooseKind] = useState<Kind>();
   const [fleet, chooseFleet] = useState<string>();
-  const fleets = useFleets();
   const decisions = useDecisions({ kind, fleet });
-  const names = new Map(fleets.data?.results.map(({ id, name }) => [id, name]));
-  const rows = decisions.data?.pages.flatMap(({ results }) => results);
+  const names = useFleetNames();
   return (
     <Stack>
       <Group>
@@ -38,50 +36,32 @@ export function Decisions() {
           onChange={(value) => chooseFleet(value ?? undefined)}
         />
       </Group>
-      {decisions.error && <Failure error={decisions.error} again={() => void decisions.refetch()} />}
-      {decisions.isPending && <Waiting />}
-      {rows?.length === 0 && <Empty title={t("noDecisions")}>{t("noDecisionsText")}</Empty>}
-      {rows && rows.length > 0 && (
-        <Table.ScrollContainer minWidth={560} type="native" tabIndex={0}>
-          <Table verticalSpacing="xs">
-            <Table.Thead>
-              <Table.Tr>
-                {(["when", "fleet", "kind", "what"] as const).map((name) => (
-                  <Table.Th key={name} scope="col">
-                    {t(name)}
-                  </Table.Th>
-                ))}
-              </Table.Tr>
-            </Table.Thead>
-            <Table.Tbody>
-              {rows.map((decision) => (
-                <Table.Tr key={decision.id}>
-                  <Table.Td>
-                    <Time at={decision.at} seconds />
-                  </Table.Td>
-                  <Table.Td>{names.get(decision.fleet) ?? ""}</Table.Td>
-                  <Table.Td>
-                    <Badge color={COLOURS[decision.kind]} variant="dot" tt="none" miw="max-content">
-                      {t(`kinds.${decision.kind}`)}
-                    </Badge>
-                  </Table.Td>
-                  <Table.Td>
-                    <Text size="sm">{t(`sentences.${decision.kind}`, told(decision))}</Text>
-                    <Text size="xs" c="dimmed">
-                      {numbersOf(decision.params)}
-                    </Text>
-                  </Table.Td>
-                </Table.Tr>
-              ))}
-            </Table.Tbody>
-          </Table>
-        </Table.ScrollContainer>
-      )}
-      {decisions.hasNextPage && (
-        <Button variant="default" loading={decisions.isFetchingNextPage} onClick={() => void decisions.fetchNextPage()}>
-          {t("more")}
-        </Button>
-      )}
+      <Listing
+        answer={decisions}
+        columns={(["when", "fleet", "kind", "what"] as const).map((name) => t(name))}
+        minWidth={560}
+        empty={{ title: t("noDecisions"), text: t("noDecisionsText") }}
+      >
+        {(decision) => (
+          <Table.Tr key={decision.id}>
+            <Table.Td>
+              <Time at={decision.at} seconds />
+            </Table.Td>
+            <Table.Td>{names.get(decision.fleet) ?? ""}</Table.Td>
+            <Table.Td>
+              <Badge color={COLOURS[decision.kind]} variant="dot" tt="none" miw="max-content">
+                {t(`kinds.${decision.kind}`)}
+              </Badge>
+            </Table.Td>
+            <Table.Td>
+              <Text size="sm">{t(`sentences.${decision.kind}`, told(decision))}</Text>
+              <Text size="xs" c="dimmed">
+                {numbersOf(decision.params)}
+              </Text>
+            </Table.Td>
+          </Table.Tr>
+        )}
+      </Listing>
     </Stack>
   );
 }

@@ -5,8 +5,9 @@ import { useTranslation } from "react-i18next";
 import { api } from "@/api/client";
 import { bytes, number, Time } from "@/app/format";
 import { useMe } from "@/app/me";
-import { confirm, Empty, Failure, useTell, Waiting } from "@/app/states";
-import { useFleets, useWorkers, type Worker } from "./reading";
+import { confirm, useTell } from "@/app/states";
+import { Listing } from "./Listing";
+import { useFleetNames, useWorkers, type Worker } from "./reading";
 
 const MIB = 1024 * 1024;
 const COLOURS: Record<Worker["status"], string> = {
@@ -20,46 +21,26 @@ const COLOURS: Record<Worker["status"], string> = {
 export function Workers() {
   const { t } = useTranslation("fleet");
   const [withGone, showGone] = useState(false);
-  const workers = useWorkers({ withGone, fleet: undefined });
-  const fleets = useFleets();
-  const names = new Map(fleets.data?.results.map(({ id, name }) => [id, name]));
-  const rows = workers.data?.pages.flatMap(({ results }) => results);
+  const workers = useWorkers({ withGone });
+  const names = useFleetNames();
   return (
     <Stack>
       <Checkbox label={t("showGone")} checked={withGone} onChange={(event) => showGone(event.currentTarget.checked)} />
-      {workers.error && <Failure error={workers.error} again={() => void workers.refetch()} />}
-      {workers.isPending && <Waiting />}
-      {rows?.length === 0 && <Empty title={t("noWorkers")}>{t("noWorkersText")}</Empty>}
-      {rows && rows.length > 0 && (
-        <Table.ScrollContainer minWidth={720} type="native" tabIndex={0}>
-          <Table verticalSpacing="xs">
-            <Table.Thead>
-              <Table.Tr>
-                {(["machine", "state", "gpuUse", "memory", "power", "seen", "acts"] as const).map((name) => (
-                  <Table.Th key={name} scope="col">
-                    {t(name)}
-                  </Table.Th>
-                ))}
-              </Table.Tr>
-            </Table.Thead>
-            <Table.Tbody>
-              {rows.map((worker) => (
-                <OneWorker
-                  key={worker.id}
-                  worker={worker}
-                  fleet={names.get(worker.fleet) ?? ""}
-                  again={() => void workers.refetch()}
-                />
-              ))}
-            </Table.Tbody>
-          </Table>
-        </Table.ScrollContainer>
-      )}
-      {workers.hasNextPage && (
-        <Button variant="default" loading={workers.isFetchingNextPage} onClick={() => void workers.fetchNextPage()}>
-          {t("more")}
-        </Button>
-      )}
+      <Listing
+        answer={workers}
+        columns={(["machine", "state", "gpuUse", "memory", "power", "seen", "acts"] as const).map((name) => t(name))}
+        minWidth={720}
+        empty={{ title: t("noWorkers"), text: t("noWorkersText") }}
+      >
+        {(worker) => (
+          <OneWorker
+            key={worker.id}
+            worker={worker}
+            fleet={names.get(worker.fleet) ?? ""}
+            again={() => void workers.refetch()}
+          />
+        )}
+      </Listing>
     </Stack>
   );
 }

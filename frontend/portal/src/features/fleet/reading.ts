@@ -1,6 +1,7 @@
 /** What the farm says of its machines, asked again every few seconds. */
-import { keepPreviousData, useInfiniteQuery } from "@tanstack/react-query";
+import { useInfiniteQuery } from "@tanstack/react-query";
 import { answered, api, farm, type Schema } from "@/api/client";
+import { PAGED } from "@/app/queries";
 
 export type Fleet = Schema["Fleet"];
 export type Worker = Schema["Worker"];
@@ -14,21 +15,19 @@ export function useFleets() {
   return api.useQuery("get", "/api/v1/fleets", { params: { query: { limit: 200 } } }, { refetchInterval: POLL_MS });
 }
 
-export function useWorkers({ withGone, fleet }: { withGone: boolean; fleet: string | undefined }) {
+/** What each fleet is called, by its id. */
+export function useFleetNames(): Map<string, string> {
+  return new Map(useFleets().data?.results.map(({ id, name }) => [id, name]));
+}
+
+export function useWorkers({ withGone }: { withGone: boolean }) {
   return useInfiniteQuery({
-    queryKey: ["workers", withGone, fleet],
-    queryFn: async ({ pageParam }) => {
-      const query = {
-        limit: PAGE,
-        ...(withGone ? {} : { status: PRESENT }),
-        ...(fleet ? { fleet } : {}),
-        ...(pageParam ? { cursor: pageParam } : {}),
-      };
+    queryKey: ["workers", withGone],
+    queryFn: async ({ pageParam: cursor }) => {
+      const query = { limit: PAGE, ...(withGone ? {} : { status: PRESENT }), ...(cursor ? { cursor } : {}) };
       return answered(await farm.GET("/api/v1/workers", { params: { query } }));
     },
-    initialPageParam: "",
-    getNextPageParam: (page) => page.next,
-    placeholderData: keepPreviousData,
+    ...PAGED,
     refetchInterval: POLL_MS,
   });
 }
@@ -36,18 +35,12 @@ export function useWorkers({ withGone, fleet }: { withGone: boolean; fleet: stri
 export function useDecisions({ kind, fleet }: { kind: Kind | undefined; fleet: string | undefined }) {
   return useInfiniteQuery({
     queryKey: ["decisions", kind, fleet],
-    queryFn: async ({ pageParam }) => {
-      const query = {
-        limit: PAGE,
-        ...(kind ? { kind } : {}),
-        ...(fleet ? { fleet } : {}),
-        ...(pageParam ? { cursor: pageParam } : {}),
-      };
+    queryFn: async ({ pageParam: cursor }) => {
+      const chosen = { ...(kind ? { kind } : {}), ...(fleet ? { fleet } : {}) };
+      const query = { limit: PAGE, ...chosen, ...(cursor ? { cursor } : {}) };
       return answered(await farm.GET("/api/v1/decisions", { params: { query } }));
     },
-    initialPageParam: "",
-    getNextPageParam: (page) => page.next,
-    placeholderData: keepPreviousData,
+    ...PAGED,
     refetchInterval: POLL_MS,
   });
 }

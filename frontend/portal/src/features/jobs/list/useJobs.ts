@@ -3,6 +3,7 @@ import { keepPreviousData, useInfiniteQuery, useQueries } from "@tanstack/react-
 import { useMemo } from "react";
 import { answered, farm, type Schema } from "@/api/client";
 import { useMay } from "@/app/me";
+import { PAGED } from "@/app/queries";
 import { type JobsSearch, toQuery } from "../search";
 
 export type Job = Schema["Job"];
@@ -20,9 +21,7 @@ export function useJobs(search: JobsSearch) {
   const jobs = useInfiniteQuery({
     queryKey: ["jobs", search],
     queryFn: ({ pageParam }) => readJobs(search, pageParam),
-    initialPageParam: "",
-    getNextPageParam: (page) => page.next,
-    placeholderData: keepPreviousData,
+    ...PAGED,
     refetchInterval: POLL_MS,
   });
   const pages = jobs.data?.pages;
