@@ -25,6 +25,7 @@ import redis
 
 ROOT = Path(__file__).resolve().parents[1]
 FARM_PYTHON = ROOT / ".venvs/farm/bin/python"
+RENDERER_PYTHON = Path(os.environ.get("FARM_RENDERER_PYTHON") or ROOT / ".venvs/renderer/bin/python")
 
 TEMPLATE = """
 specificationVersion: jobtemplate-2023-09
@@ -44,6 +45,14 @@ steps:
         command: sh
         args: [-c, "sleep {{Param.Seconds}}; echo {{Task.Param.Frame}} > '{{Param.OutDir}}/{{Task.Param.Frame}}.txt'"]
 """
+
+
+def make_sample_scene(folder: Path) -> Path:
+    """Have Blender write the sample scene, with its texture, into a folder."""
+    blender: list[str | Path] = [RENDERER_PYTHON, "-m", "workers.renderers.blender.bpy_shim", "--background"]
+    script: list[str | Path] = ["--python", ROOT / "workers/renderers/blender/sample.py", "--", folder]
+    subprocess.run([*blender, *script], cwd=ROOT, check=True, stdout=subprocess.DEVNULL, timeout=120)
+    return folder
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from uuid import uuid4
 import boto3
 import pytest
 
-from tests.cloud.s3_server import KEY_ID, REGION, SECRET, S3Server, s3
+from tests.cloud.s3_server import KEY_ID, REGION, SECRET, Faults, S3Server, s3
 
 
 @pytest.fixture(scope="session")
@@ -23,7 +23,7 @@ def s3_server(s3_running: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Server
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
     for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN"):
         monkeypatch.delenv(name, raising=False)
-    s3_running.verifier.faults = type(s3_running.verifier.faults)()
+    s3_running.verifier.faults = Faults()
     s3_running.verifier.seen.clear()
     return s3_running
 

@@ -12,10 +12,7 @@ import boto3
 import pytest
 
 from tests.cloud.s3_server import KEY_ID, REGION, SECRET, S3Server, s3
-from tests.harness import ROOT, Farm
-
-RENDERER = Path(os.environ.get("FARM_RENDERER_PYTHON") or ROOT / ".venvs/renderer/bin/python")
-SAMPLE = ROOT / "workers/renderers/blender/sample.py"
+from tests.harness import Farm, make_sample_scene
 
 
 @pytest.fixture
@@ -46,10 +43,7 @@ def farm(bucket: S3Server, tmp_path: Path) -> Iterator[Farm]:
 
 @pytest.fixture
 def scene(tmp_path: Path) -> Path:
-    folder = tmp_path / "scene"
-    shim = ["-m", "workers.renderers.blender.bpy_shim", "--background", "--python", str(SAMPLE), "--", str(folder)]
-    subprocess.run([RENDERER, *shim], cwd=ROOT, check=True, stdout=subprocess.DEVNULL, timeout=120)
-    return folder
+    return make_sample_scene(tmp_path / "scene")
 
 
 @pytest.mark.timeout(420)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -12,10 +11,7 @@ from pathlib import Path
 import pytest
 
 from infra.house.portal import NODE, PORTAL, node_variables
-from tests.harness import FARM_PYTHON, ROOT, Farm
-
-RENDERER = Path(os.environ.get("FARM_RENDERER_PYTHON") or ROOT / ".venvs/renderer/bin/python")
-SAMPLE = ROOT / "workers/renderers/blender/sample.py"
+from tests.harness import FARM_PYTHON, ROOT, Farm, make_sample_scene
 
 
 def node(*command: str, env: dict[str, str] | None = None, timeout: float = 120) -> None:
@@ -51,19 +47,7 @@ def farm(tmp_path: Path) -> Iterator[Farm]:
 @pytest.fixture
 def scene(tmp_path: Path) -> Path:
     """The sample scene's folder, with its texture."""
-    folder = tmp_path / "scene"
-    shim: list[str | Path] = [
-        RENDERER,
-        "-m",
-        "workers.renderers.blender.bpy_shim",
-        "--background",
-        "--python",
-        SAMPLE,
-        "--",
-        folder,
-    ]
-    subprocess.run(shim, cwd=ROOT, check=True, stdout=subprocess.DEVNULL, timeout=120)
-    return folder
+    return make_sample_scene(tmp_path / "scene")
 
 
 class TestStories:
